@@ -124,6 +124,64 @@ fn a_broken_connection_is_one_call_and_one_attempt() {
 }
 
 #[test]
+fn a_conflict_is_waited_out_only_if_an_earlier_call_of_its_key_may_be_done() {
+    let after = |first: Result<Answer, NoAnswer>| {
+        move |_: &Seen, at| match at {
+            0..100 => first.clone(),
+            100..4_000 => Ok(status(409, None)),
+            _ => Ok(ok("")),
+        }
+    };
+    let refused = (0..5).map(|n| (format!("p{n}"), "http_409".to_owned())).collect();
+    let conflicts = |came: &Came| came.calls.iter().filter(|(_, answer)| *answer == Ok(status(409, None))).count();
+    for lines in ["", "retry: { give_up_after_s: 0 }"] {
+        let may_run = tell(lines, 1, after(Err(NoAnswer::Timeout)));
+        assert_eq!((may_run.failed, may_run.broken), (BTreeMap::new(), Vec::new()), "{lines}");
+        let turned_away = tell(lines, 1, after(Ok(status(429, None))));
+        assert_eq!((conflicts(&turned_away), &turned_away.failed), (1, &refused), "{lines}");
+    }
+    let for_ever = tell("", 1, |_, at| if at < 100 { Err(NoAnswer::Timeout) } else { Ok(status(409, None)) });
+    assert_eq!((conflicts(&for_ever), for_ever.failed), (5, refused), "within the route's attempts");
+}
+
+#[test]
+fn a_call_that_is_too_large_or_whose_answer_is_goes_in_halves() {
+    let too_large = |seen: &Seen| seen.items.len() > 2 || seen.items.iter().any(|item| item == "p2");
+    let call = tell("", 1, move |seen, _| Ok(if too_large(seen) { status(413, None) } else { ok("") }));
+    assert_eq!(call.failed, BTreeMap::from([("p2".to_owned(), "http_413".to_owned())]));
+    let answer = tell("", 1, move |seen, _| if too_large(seen) { Err(NoAnswer::TooLarge) } else { Ok(ok("")) });
+    assert_eq!(answer.failed, BTreeMap::from([("p2".to_owned(), "answer_too_large".to_owned())]));
+    assert_eq!((call.broken, answer.broken), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_route_whose_settings_can_read_no_answer_stops_until_they_are_changed() {
+    for unread in [Ok(ok("OK")), Ok(ok(r#"{"ok":true}"#)), Err(NoAnswer::TooLarge)] {
+        in_virtual_time(async {
+            let patience_ms = 30 * HOUR_MS;
+            let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, patience_ms, ..Setting::default() };
+            let (begun, scope) = (Instant::now(), Scope::Route(RouteName::new("parcels")));
+            let day = move || Instant::now().duration_since(begun).as_secs() < 24 * 3_600;
+            let script = move |_: &Seen, _| if day() { unread.clone() } else { Ok(ok("")) };
+            let world = World::new(setting, &routes(""), Scripted::new(Box::new(script)));
+            world.send(&(0..20).map(|n| parcel(n, n % 2)).collect::<Vec<_>>());
+            world.run_while(day).await.unwrap();
+            let calls = world.downstream.ledger().len();
+            assert!((5..=8).contains(&calls), "{calls} calls: five stop it, others were under way");
+            let told = Destination::Notification(NotificationQueue::Default);
+            assert_eq!(notices(&world, &told), of_outages(&[("began", "parcels")]));
+            let holding = Holding { store: world.store.inner(), env: &world.env };
+            assert_eq!(holding.show(&scope).await.unwrap().standing(world.env.now()).word(), "held");
+            holding.resume(&scope).await.unwrap();
+            world.run_to_rest().await.unwrap();
+            assert_eq!(broken(&world, &(0..20).map(|n| format!("p{n}")).collect()), Vec::<String>::new());
+            let all = world.tables().tasks();
+            assert!(all.iter().all(|task| matches!(task.status, Status::Succeeded { .. })), "{all:?}");
+        });
+    }
+}
+
+#[test]
 fn a_few_failures_are_no_outage_and_nobody_is_told() {
     let script = |_: &Seen, at| Ok(if at == 0 { status(503, None) } else { ok("") });
     let came = tell("limits: { pause: route }", 3, script);

@@ -13,14 +13,17 @@ use groupage_core::domain::trace::TRACEPARENT;
 use groupage_core::ports::{Answer, Call, MAX_ANSWER_BYTES, NoAnswer};
 use groupage_core::routes::downstream::{Filling, Method, header};
 use groupage_core::routes::{self, Allowed, Http};
-use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, Url, redirect};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::sync::OnceCell;
+use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
-use crate::downstreams::compression::compressed;
-use crate::downstreams::lookup::{self, Guarded};
+use crate::downstreams::broken::no_answer;
+use crate::downstreams::compression::{compressed, decoded};
+use crate::downstreams::lookup::Guarded;
+use crate::downstreams::pacing::asked_ms;
 use crate::downstreams::secrets::Secrets;
 
 const UNAUTHORIZED: u16 = 401;
@@ -32,6 +35,9 @@ const USER_AGENT: &str = concat!("groupage/", env!("CARGO_PKG_VERSION"));
 
 /// Servers close idle connections after a minute or more; a connection that is surely open saves a reset.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The body of an answer that is no 2xx is read for so long at most: its status holds calls back meanwhile unheard.
+const REFUSAL_WITHIN: Duration = Duration::from_secs(1);
 
 /// Makes calls over HTTP.
 #[derive(Debug)]
@@ -55,7 +61,8 @@ impl HttpCaller {
         })?;
         let url = http.url.filled(filling(call)).map_err(|_| NoAnswer::Refused(Reason::new("target_not_in_url")))?;
         let headers = self.headers(http, call).await?;
-        let request = Request { url, method: http.method, body: compressed(&call.body, http.compress).await? };
+        let (method, ignores_body) = (http.method, http.response.ignores_body());
+        let request = Request { url, method, body: compressed(&call.body, http.compress).await?, ignores_body };
         let answer = self.send(&request, headers.clone(), timeout).await?;
         if !matches!(answer.status, UNAUTHORIZED | FORBIDDEN) {
             return Ok(answer);
@@ -69,15 +76,16 @@ impl HttpCaller {
 
     async fn send(&self, request: &Request<'_>, headers: HeaderMap, timeout: Duration) -> Result<Answer, NoAnswer> {
         let client = self.client.get_or_try_init(async || connect(Arc::clone(&self.allowed))).await?;
+        let ignores_body = request.ignores_body;
         let method = match request.method {
             Method::Post => reqwest::Method::POST,
             Method::Put => reqwest::Method::PUT,
             Method::Patch => reqwest::Method::PATCH,
         };
         let request = client.request(method, request.url.clone()).headers(headers).body(request.body.to_vec());
-        tokio::time::timeout(timeout, async { read(request.send().await.map_err(no_answer)?).await })
-            .await
-            .unwrap_or(Err(NoAnswer::Timeout))
+        let deadline = Instant::now() + timeout;
+        let response = timeout_at(deadline, request.send()).await.map_err(|_| NoAnswer::Timeout)?;
+        read(response.map_err(no_answer)?, ignores_body, deadline).await
     }
 
     async fn headers(&self, http: &Http, call: &Call<'_>) -> Result<HeaderMap, NoAnswer> {
@@ -114,6 +122,8 @@ struct Request<'a> {
     url: Url,
     method: Method,
     body: Cow<'a, [u8]>,
+    /// Whether nobody reads the body of its answer.
+    ignores_body: bool,
 }
 
 fn filling<'a>(call: &'a Call<'_>) -> Filling<'a> {
@@ -151,71 +161,32 @@ pub(crate) fn tls() -> Result<ClientConfig, rustls::Error> {
     Ok(tls.with_root_certificates(roots).with_no_client_auth())
 }
 
-async fn read(mut response: Response) -> Result<Answer, NoAnswer> {
-    let status = response.status();
-    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-    let retry_after_ms = retry_after.and_then(|value| retry_after_ms(value, SystemTime::now()));
-    let body = match read_body(&mut response).await {
-        Ok(body) => body,
-        // The status of a failed call says everything; its body is never looked at.
-        Err(_) if !status.is_success() => Vec::new(),
-        Err(no_answer) => return Err(no_answer),
-    };
+async fn read(mut response: Response, ignores_body: bool, deadline: Instant) -> Result<Answer, NoAnswer> {
+    let (status, headers) = (response.status(), response.headers());
+    let retry_after_ms = asked_ms(status, headers, SystemTime::now());
+    let encoding = headers.get(CONTENT_ENCODING).map(|encoding| encoding.as_bytes().to_ascii_lowercase());
+    let mut body = Vec::new();
+    if !status.is_success() {
+        // Its status says everything: no more than there is soon is kept of its body, for people.
+        let soon = deadline.min(Instant::now() + REFUSAL_WITHIN);
+        let _ = timeout_at(soon, read_body(&mut response, &mut body)).await;
+        body = decoded(body, encoding.as_deref()).unwrap_or_default();
+    } else if !ignores_body {
+        timeout_at(deadline, read_body(&mut response, &mut body)).await.unwrap_or(Err(NoAnswer::Timeout))?;
+        body = decoded(body, encoding.as_deref())?;
+    }
     Ok(Answer { status: status.as_u16(), retry_after_ms, body })
 }
 
-async fn read_body(response: &mut Response) -> Result<Vec<u8>, NoAnswer> {
+async fn read_body(response: &mut Response, body: &mut Vec<u8>) -> Result<(), NoAnswer> {
     if response.content_length().is_some_and(|length| length > MAX_ANSWER_BYTES as u64) {
         return Err(NoAnswer::TooLarge);
     }
-    let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(no_answer)? {
         if body.len() + chunk.len() > MAX_ANSWER_BYTES {
             return Err(NoAnswer::TooLarge);
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(body)
-}
-
-/// Why there is no answer. Nothing of the error goes on: it may quote the URL, and with it what an operator put there.
-#[expect(clippy::needless_pass_by_value, reason = "an error is passed on by value")]
-fn no_answer(error: reqwest::Error) -> NoAnswer {
-    if error.is_builder() {
-        NoAnswer::Misconfigured(Reason::new("request_unusable"))
-    } else if lookup::is_refused(&error) {
-        NoAnswer::Misconfigured(Reason::new("address_refused"))
-    } else if error.is_timeout() {
-        NoAnswer::Timeout
-    } else {
-        // Refused, reset, closed before or within the answer.
-        NoAnswer::Connection
-    }
-}
-
-/// What a `Retry-After` header asks for, in milliseconds: seconds or a date (RFC 9110, section 10.2.3). A date that is
-/// past asks for nothing.
-fn retry_after_ms(value: &str, now: SystemTime) -> Option<u64> {
-    let value = value.trim();
-    if let Ok(seconds) = value.parse::<u64>() {
-        return Some(seconds.saturating_mul(1000));
-    }
-    let at = httpdate::parse_http_date(value).ok()?;
-    let wait = at.duration_since(now).unwrap_or_default();
-    Some(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn retry_after_is_seconds_or_a_date_and_anything_else_is_ignored() {
-        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
-        assert_eq!(retry_after_ms("120", now), Some(120_000));
-        assert_eq!(retry_after_ms("Sun, 06 Nov 1994 08:49:47 GMT", now), Some(10_000));
-        assert_eq!(retry_after_ms("Sun, 06 Nov 1994 08:49:07 GMT", now), Some(0));
-        assert_eq!(retry_after_ms("soon", now), None);
-        assert_eq!(retry_after_ms("-5", now), None);
-    }
+    Ok(())
 }

@@ -18,6 +18,11 @@ type LookUp = fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>>;
 #[error("no address of the host is allowed")]
 pub(crate) struct Refused;
 
+/// The name cannot be looked up.
+#[derive(Debug, thiserror::Error)]
+#[error("the host's name is not found")]
+pub(crate) struct NotFound;
+
 /// Looks names up, and leaves out what calls may not go to.
 #[derive(Debug)]
 pub(crate) struct Guarded {
@@ -40,7 +45,7 @@ impl Resolve for Guarded {
         let (host, allowed, found) =
             (name.as_str().to_owned(), Arc::clone(&self.allowed), (self.look_up)(name.as_str().to_owned()));
         Box::pin(async move {
-            let mut found = found.await?;
+            let mut found = found.await.map_err(|_| NotFound)?;
             found.retain(|address| allowed.address(&host, address.ip()));
             if found.is_empty() {
                 return Err(Refused.into());
@@ -50,17 +55,15 @@ impl Resolve for Guarded {
     }
 }
 
-/// Whether a call failed because its host has no address that is allowed.
-pub(crate) fn is_refused(error: &reqwest::Error) -> bool {
-    let mut causes = std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |error| error.source());
-    causes.any(|cause| cause.is::<Refused>())
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
 
+    use groupage_core::domain::outcome::Reason;
+    use groupage_core::ports::NoAnswer;
+
     use super::*;
+    use crate::downstreams::broken::no_answer;
 
     async fn found(allowed: Allowed, host: &str) -> Option<Vec<IpAddr>> {
         let answer =
@@ -88,6 +91,6 @@ mod tests {
             reqwest::Client::builder().no_proxy().tls_backend_preconfigured(crate::downstreams::http::tls().unwrap());
         let client = client.dns_resolver(guarded).build().unwrap();
         let error = client.get("https://inside.example/").send().await.unwrap_err();
-        assert!(is_refused(&error), "{error:?}");
+        assert_eq!(no_answer(error), NoAnswer::Misconfigured(Reason::new("address_refused")));
     }
 }

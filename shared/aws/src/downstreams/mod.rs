@@ -3,11 +3,13 @@
 //! One call here is one call there: nothing on the way repeats it. What to repeat, and when, is the route's retry
 //! policy.
 
+mod broken;
 mod compression;
 mod eventbridge;
 mod http;
 mod lambda;
 mod lookup;
+mod pacing;
 mod sdk;
 mod secrets;
 mod sqs;

@@ -65,6 +65,7 @@ fn why(no_answer: &NoAnswer) -> String {
         | NoAnswer::Failed(reason)
         | NoAnswer::Refused(reason)
         | NoAnswer::Oversized(reason)
+        | NoAnswer::Unreadable(reason)
         | NoAnswer::Other(reason) => reason.to_string(),
     }
 }

@@ -26,6 +26,8 @@ pub enum NoAnswer {
     Timeout,
     /// The answer is larger than any answer may be.
     TooLarge,
+    /// The answer came in a form that no route's settings can read.
+    Unreadable(Reason),
     /// The call could not be made as it is configured, for example for want of a secret: no call of its route can.
     Misconfigured(Reason),
     /// The called side says that it failed, and nothing of the members: a command's exit code.
@@ -38,7 +40,7 @@ pub enum NoAnswer {
     Other(Reason),
 }
 
-/// The beginning of an answer that is no 2xx, for people who look into a failure. It may quote a payload: it is shown
+/// The beginning of an answer to a call that failed, for people who look into that. It may quote a payload: it is shown
 /// to a person who asks for the failed task, and never logged or sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -49,6 +51,27 @@ pub struct Excerpt {
     pub text: String,
 }
 
+/// HTTP's status for a call that is larger than the downstream takes.
+const CONTENT_TOO_LARGE: u16 = 413;
+
+/// Whether calls of fewer members may do better: the call, or its answer, was too large.
+#[must_use]
+pub fn is_oversized(answer: &Result<Answer, NoAnswer>) -> bool {
+    match answer {
+        Ok(answer) => answer.status == CONTENT_TOO_LARGE,
+        Err(NoAnswer::Oversized(_) | NoAnswer::TooLarge) => true,
+        Err(
+            NoAnswer::Connection
+            | NoAnswer::Timeout
+            | NoAnswer::Unreadable(_)
+            | NoAnswer::Misconfigured(_)
+            | NoAnswer::Failed(_)
+            | NoAnswer::Refused(_)
+            | NoAnswer::Other(_),
+        ) => false,
+    }
+}
+
 /// The longest excerpt, in bytes. Two hundred say what is wrong, and keep a task of a few hundred bytes in its write
 /// unit.
 pub const MAX_EXCERPT_BYTES: usize = 200;
@@ -56,10 +79,9 @@ pub const MAX_EXCERPT_BYTES: usize = 200;
 const MAX_EXCERPTS: usize = 4;
 
 impl Answer {
-    /// What is kept of it, if it says why a call failed: of a 2xx answer each member's reason is what it says.
-    pub fn excerpt(&self) -> Option<Excerpt> {
-        let is_good = (200..300).contains(&self.status);
-        (!is_good).then(|| Excerpt { status: self.status, text: printable(&self.body) })
+    /// What is kept of it, if the call failed.
+    pub fn excerpt(&self) -> Excerpt {
+        Excerpt { status: self.status, text: printable(&self.body) }
     }
 }
 
@@ -104,7 +126,7 @@ mod tests {
     use super::*;
 
     fn excerpt(body: &[u8]) -> String {
-        Answer { status: 422, retry_after_ms: None, body: body.to_vec() }.excerpt().unwrap().text
+        Answer { status: 422, retry_after_ms: None, body: body.to_vec() }.excerpt().text
     }
 
     #[test]
@@ -113,14 +135,6 @@ mod tests {
         assert_eq!(excerpt(b"\xff\xfe ok"), "ok");
         assert_eq!(excerpt("é".repeat(5_000).as_bytes()).len(), MAX_EXCERPT_BYTES);
         assert_eq!(excerpt(b""), "");
-    }
-
-    #[test]
-    fn a_good_answer_leaves_none() {
-        let answer = |status| Answer { status, retry_after_ms: None, body: b"x".to_vec() };
-        assert_eq!([200, 204, 299].map(|status| answer(status).excerpt()), [None, None, None]);
-        assert_eq!(answer(301).excerpt().map(|excerpt| excerpt.status), Some(301));
-        assert_eq!(answer(199).excerpt().map(|excerpt| excerpt.status), Some(199));
     }
 
     #[test]

@@ -210,6 +210,9 @@ pub struct OfOutage {
     target: Option<String>,
     /// Why the call failed with which it began.
     reason: Reason,
+    /// What to change in the route, if its settings are at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<&'static str>,
     /// Since when no call was answered.
     since: String,
 }
@@ -233,7 +236,13 @@ pub fn of_outage(scope: &Scope, news: &News, event: Event) -> CloudEvent<OfOutag
         subject: target.clone().unwrap_or_else(|| route.to_string()),
         time: news.at(event).shown(),
         datacontenttype: "application/json",
-        data: OfOutage { route, target, reason: news.reason.clone(), since: news.since.shown() },
+        data: OfOutage {
+            route,
+            target,
+            reason: news.reason.clone(),
+            change: news.reason.remedy(),
+            since: news.since.shown(),
+        },
     }
 }
 

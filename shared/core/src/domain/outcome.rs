@@ -37,6 +37,22 @@ impl Reason {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// What to change in the route's settings, if answers fail for this reason time and again.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&'static str> {
+        Some(match self.as_str() {
+            "answer_too_large" => "lower batch.max_items, or set response.ignore_body",
+            "answer_encoded" => "set the header Accept-Encoding: identity, or response.ignore_body",
+            "answer_not_json" | "answer_not_understood" | "answer_utf16" | "answer_xml" => {
+                "set response.ignore_body, or map the answer by response.results and response.succeeded"
+            }
+            "answer_names_unknown_item" | "answer_of_wrong_length" | "answer_without_id" | "answer_without_results" => {
+                "correct response.results and response.id"
+            }
+            _ => return None,
+        })
+    }
 }
 
 /// Why a member fails or goes round again of which an answer says nothing.
@@ -79,6 +95,14 @@ impl Failure {
     pub fn is_overload(&self) -> bool {
         matches!(self.reason.as_str(), "http_429" | "http_503" | "timeout")
     }
+
+    /// Whether the downstream surely did nothing of the call: it turned the call away, or never got it.
+    #[must_use]
+    pub fn is_undone(&self) -> bool {
+        const UNDONE: [&str; 6] = ["connection_refused", "dns", "http_401", "http_403", "http_425", "http_429"];
+        let reason = self.reason.as_str();
+        self.fault == Fault::Ours || UNDONE.contains(&reason) || reason.starts_with("tls_")
+    }
 }
 
 /// Whose fault a failed call seems, before it is known how other calls fare.
@@ -88,8 +112,13 @@ pub enum Fault {
     Downstream,
     /// Ours: no call of the route can do better until a person mends that.
     Ours,
+    /// That of the route's settings, if other answers cannot be read, either: the downstream was called, and each
+    /// repeat is paid for.
+    Settings,
     /// That of this call: it counts, whatever becomes of others.
     Call,
+    /// An earlier call under the same key runs still, or was carried out: this one counts, and is an answer.
+    Conflict,
 }
 
 /// What a call came to, before the retry policy has its say.

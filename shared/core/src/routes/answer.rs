@@ -68,6 +68,24 @@ enum OwnStatus {
 /// Why an answer cannot be believed; becomes the reason of the retry.
 type Unbelievable = &'static str;
 
+const ANSWER_NOT_JSON: Unbelievable = "answer_not_json";
+const ANSWER_HTML: Unbelievable = "answer_html";
+
+/// What a body is that is no JSON.
+fn not_json(body: &[u8]) -> Unbelievable {
+    let begins = String::from_utf8_lossy(body.get(..100).unwrap_or(body)).trim_start().to_ascii_lowercase();
+    if body.starts_with(&[0xff, 0xfe]) || body.starts_with(&[0xfe, 0xff]) || body.iter().take(4).any(|byte| *byte == 0)
+    {
+        "answer_utf16"
+    } else if begins.starts_with("<!doctype html") || begins.starts_with("<html") {
+        ANSWER_HTML
+    } else if begins.starts_with('<') {
+        "answer_xml"
+    } else {
+        ANSWER_NOT_JSON
+    }
+}
+
 /// What an HTTP status says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
@@ -77,6 +95,8 @@ pub enum Class {
     Outage,
     /// This call is refused for good.
     Refusal,
+    /// This call is refused for good, unless an earlier one under its key may run still, or was carried out.
+    Conflict,
 }
 
 impl Class {
@@ -87,6 +107,7 @@ impl Class {
             200..=299 => Self::Answer,
             // Who may call is a matter of the secret, which may just be replaced; when to call, of the moment.
             401 | 403 | 408 | 425 | 429 | 500..=599 => Self::Outage,
+            409 => Self::Conflict,
             // A redirect would carry payloads and secrets to an address that no route names: it is never followed.
             _ => Self::Refusal,
         }
@@ -125,6 +146,12 @@ impl ResponseMapping {
     pub(super) const OWN: Self =
         Self { results: None, id: None, succeeded: None, retryable: None, reason: None, ignore_body: false };
 
+    /// Whether the HTTP status says everything.
+    #[must_use]
+    pub const fn ignores_body(&self) -> bool {
+        self.ignore_body
+    }
+
     /// Whether it says nothing.
     pub(super) const fn is_own(&self) -> bool {
         let Self { results, id, succeeded, retryable, reason, ignore_body } = self;
@@ -132,27 +159,45 @@ impl ResponseMapping {
         has_none && retryable.is_none() && reason.is_none() && !*ignore_body
     }
 
-    /// What a call came to, of whose statuses the route says something `otherwise`.
+    /// What a call came to, of whose statuses the route says something `otherwise`; `may_be_done` says whether an
+    /// earlier call under its key may run still, or was carried out.
     #[must_use]
-    pub(super) fn read(&self, answer: Result<Answer, NoAnswer>, members: &[TaskId], otherwise: &Otherwise) -> Reply {
+    pub(super) fn read(
+        &self,
+        answer: Result<Answer, NoAnswer>,
+        members: &[TaskId],
+        otherwise: &Otherwise,
+        may_be_done: bool,
+    ) -> Reply {
         let failed = |reason, fault| Reply::Unavailable(Failure { reason, retry_after_ms: None, fault });
-        let unavailable =
-            |reason, retry_after_ms| Reply::Unavailable(Failure { reason, retry_after_ms, fault: Fault::Downstream });
+        let unavailable = |reason| failed(reason, Fault::Downstream);
         match answer {
-            Err(NoAnswer::Connection) => unavailable(Reason::new("connection"), None),
-            Err(NoAnswer::Timeout) => unavailable(Reason::new("timeout"), None),
-            Err(NoAnswer::TooLarge) => unavailable(Reason::new("answer_too_large"), None),
+            Err(NoAnswer::Connection) => unavailable(Reason::new("connection")),
+            Err(NoAnswer::Timeout) => unavailable(Reason::new("timeout")),
+            Err(NoAnswer::TooLarge) => failed(Reason::new("answer_too_large"), Fault::Settings),
+            Err(NoAnswer::Unreadable(reason)) => failed(reason, Fault::Settings),
             Err(NoAnswer::Misconfigured(reason)) => failed(reason, Fault::Ours),
             Err(NoAnswer::Failed(reason)) => failed(reason, Fault::Call),
             Err(NoAnswer::Refused(reason) | NoAnswer::Oversized(reason)) => Reply::Refused(reason),
-            Err(NoAnswer::Other(reason)) => unavailable(reason, None),
-            Ok(answer) => match otherwise.class(answer.status) {
-                Class::Answer => self
-                    .read_body(&answer.body, members)
-                    .map_or_else(|why| unavailable(Reason::new(why), None), Reply::PerMember),
-                Class::Outage => unavailable(reason(answer.status), answer.retry_after_ms),
-                Class::Refusal => Reply::Refused(reason(answer.status)),
-            },
+            Err(NoAnswer::Other(reason)) => unavailable(reason),
+            Ok(Answer { status, retry_after_ms, body }) => {
+                let failed = |fault| Reply::Unavailable(Failure { reason: reason(status), retry_after_ms, fault });
+                match otherwise.class(status) {
+                    // A page for people comes from a machine in between, such as a login or a balancer.
+                    Class::Answer => match self.read_body(&body, members) {
+                        Ok(said) => Reply::PerMember(said),
+                        Err(ANSWER_HTML) => unavailable(Reason::new(ANSWER_HTML)),
+                        Err(why) => Reply::Unavailable(Failure {
+                            reason: Reason::new(why),
+                            retry_after_ms: None,
+                            fault: Fault::Settings,
+                        }),
+                    },
+                    Class::Outage => failed(Fault::Downstream),
+                    Class::Conflict if may_be_done => failed(Fault::Conflict),
+                    Class::Conflict | Class::Refusal => Reply::Refused(reason(status)),
+                }
+            }
         }
     }
 
@@ -160,11 +205,12 @@ impl ResponseMapping {
         if self.ignore_body || body.iter().all(u8::is_ascii_whitespace) {
             return Ok(all_succeeded(members));
         }
-        let text = std::str::from_utf8(body).map_err(|_| "answer_not_json")?;
-        match &self.results {
+        let text = std::str::from_utf8(body).map_err(|_| not_json(body))?.trim_start_matches('\u{feff}');
+        let said = match &self.results {
             None => read_own(text, members),
             Some(results) => self.read_mapped(results, text, members),
-        }
+        };
+        said.map_err(|why| if why == ANSWER_NOT_JSON { not_json(body) } else { why })
     }
 
     fn read_mapped(
@@ -173,7 +219,7 @@ impl ResponseMapping {
         text: &str,
         members: &[TaskId],
     ) -> Result<BTreeMap<TaskId, Said>, Unbelievable> {
-        let data = Data::parse(text).map_err(|_| "answer_not_json")?;
+        let data = Data::parse(text).map_err(|_| ANSWER_NOT_JSON)?;
         let list = results.value(&data);
         let entries: Vec<Data> = list.as_list().ok_or("answer_without_results")?.collect();
         if self.id.is_none() && entries.len() != members.len() {
@@ -209,7 +255,7 @@ fn read_own(text: &str, members: &[TaskId]) -> Result<BTreeMap<TaskId, Said>, Un
     // A list would be taken for the form's fields in their order.
     let own = text.trim_start().starts_with('{').then(|| serde_json::from_str::<Own>(text).ok()).flatten();
     let is_json = || serde_json::from_str::<IgnoredAny>(text).is_ok();
-    let own = own.ok_or_else(|| if is_json() { "answer_not_understood" } else { "answer_not_json" })?;
+    let own = own.ok_or_else(|| if is_json() { "answer_not_understood" } else { ANSWER_NOT_JSON })?;
     let known: HashSet<&TaskId> = members.iter().collect();
     let check = |id: String| {
         let id = TaskId::new(id);

@@ -37,7 +37,7 @@ use crate::domain::destination::Destination;
 use crate::domain::gate::{Limits, Scope};
 use crate::domain::id::{LaneId, MAX_TARGET_BYTES, RouteName, Target, TaskId, Turn};
 use crate::domain::lane::{MAX_SEQUENCE, Numbering, OnFailure, Order};
-use crate::domain::outcome::Reply;
+use crate::domain::outcome::{Fault, Reply};
 use crate::domain::retry;
 use crate::domain::shards::Shards;
 use crate::domain::task_message::{Code, Rejection, TaskMessage};
@@ -139,10 +139,11 @@ impl Route {
         self.ordered.as_ref().map_or(OnFailure::Hold, |ordered| ordered.on_failure)
     }
 
-    /// What a call of these members came to.
+    /// Judges what a call of these members came to. An earlier call under its key `may_be_done`: it may run still, or
+    /// was carried out.
     #[must_use]
-    pub fn read(&self, answer: Result<Answer, NoAnswer>, members: &[TaskId]) -> Reply {
-        self.downstream.response().read(answer, members, &self.otherwise)
+    pub fn read(&self, answer: Result<Answer, NoAnswer>, members: &[TaskId], may_be_done: bool) -> Reply {
+        self.downstream.response().read(answer, members, &self.otherwise, may_be_done)
     }
 
     /// The place of a task among those of its order key.
@@ -199,6 +200,14 @@ impl Route {
         match self.pause {
             Pause::Target => Scope::Target(target.whole()),
             Pause::Route => Scope::Route(self.name.clone()),
+        }
+    }
+
+    /// Whose calls a failure of a call for `target` says something of.
+    pub fn failure_scope(&self, target: &Target, fault: Fault) -> Scope {
+        match fault {
+            Fault::Settings => Scope::Route(self.name.clone()),
+            Fault::Downstream | Fault::Ours | Fault::Call | Fault::Conflict => self.pause_scope(target),
         }
     }
 }

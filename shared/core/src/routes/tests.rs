@@ -241,7 +241,7 @@ fn an_order_without_a_key_is_refused() {
 
 fn read(mapping: &str, answer: Result<Answer, NoAnswer>) -> Reply {
     let mapping: ResponseMapping = serde_saphyr::from_str(mapping).unwrap();
-    mapping.read(answer, &[TaskId::new("a"), TaskId::new("b")], &Otherwise::default())
+    mapping.read(answer, &[TaskId::new("a"), TaskId::new("b")], &Otherwise::default(), false)
 }
 
 fn ok(body: &str) -> Result<Answer, NoAnswer> {
@@ -295,8 +295,41 @@ fn statuses_decide_between_an_outage_and_a_refusal() {
     for redirect in [301, 302, 307, 308] {
         assert_eq!(read("{}", status(redirect)), Reply::Refused(Reason::new(format!("redirect_{redirect}"))));
     }
-    assert_eq!(read("{}", Err(NoAnswer::TooLarge)), failure("answer_too_large", None));
     assert_eq!(read("{ ignore_body: true }", ok("OK")), said(Said::Succeeded, Said::Succeeded));
+}
+
+#[test]
+fn a_conflict_is_a_refusal_unless_an_earlier_call_of_its_key_may_be_done() {
+    let read = |otherwise: &Otherwise, may_be_done| ResponseMapping::OWN.read(status(409), &[], otherwise, may_be_done);
+    let (refused, usual) = (Reply::Refused(Reason::new("http_409")), Otherwise::default());
+    let later = Failure { reason: Reason::new("http_409"), retry_after_ms: Some(5), fault: Fault::Conflict };
+    assert_eq!([false, true].map(|may| read(&usual, may)), [refused.clone(), Reply::Unavailable(later)]);
+    let never = Otherwise { refusals: [409].into(), ..Otherwise::default() };
+    assert_eq!(read(&never, true), refused);
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_has_a_reason_of_its_kind_and_is_a_fault_of_the_settings() {
+    let at_fault = |answer| match read("{}", answer) {
+        Reply::Unavailable(failure) => (failure.reason.to_string(), failure.fault),
+        reply => panic!("{reply:?}"),
+    };
+    for (body, reason) in [
+        (&b"OK"[..], "answer_not_json"),
+        (br#"{"ok":true}"#, "answer_not_understood"),
+        (b"<?xml version=\"1.0\"?><ok/>", "answer_xml"),
+        (b"\xff\xfe{\0}\0", "answer_utf16"),
+        (b"{\0}\0", "answer_utf16"),
+    ] {
+        let answer = Ok(Answer { status: 200, retry_after_ms: None, body: body.to_vec() });
+        assert_eq!(at_fault(answer), (reason.to_owned(), Fault::Settings));
+        assert!(Reason::new(reason).remedy().is_some());
+    }
+    assert_eq!(at_fault(Err(NoAnswer::TooLarge)), ("answer_too_large".to_owned(), Fault::Settings));
+    let login = ok("\n<!DOCTYPE HTML><title>Sign in</title>");
+    assert_eq!(at_fault(login), ("answer_html".to_owned(), Fault::Downstream), "it is of a machine in between");
+    let marked = format!("\u{feff}{}", r#"{"batchItemFailures":[]}"#);
+    assert_eq!(read("{}", ok(&marked)), said(Said::Succeeded, Said::Succeeded));
 }
 
 #[test]
@@ -312,7 +345,7 @@ fn a_route_may_say_otherwise_of_statuses() {
     let routes = Routes::parse(&with("{ on: [404], never: [501, 403], give_up_after_s: 60 }")).unwrap();
     let route = routes.get(&RouteName::new("parcels")).unwrap();
     assert_eq!((route.retry.give_up_ms, route.retry.longest_pause_ms), (60_000, 900_000));
-    let is_outage = |answer| matches!(route.read(status(answer), &[]), Reply::Unavailable(_));
+    let is_outage = |answer| matches!(route.read(status(answer), &[], false), Reply::Unavailable(_));
     assert_eq!([404, 501, 403, 503, 422].map(is_outage), [true, false, false, true, false]);
     let error = Routes::parse(&with("{ on: [404], never: [404] }")).unwrap_err();
     assert!(error.what.contains("404 in `on` and in `never`"), "{error}");

@@ -16,14 +16,14 @@ use serde_json::value::RawValue;
 use super::Error;
 use super::admit::{Passed, Wait};
 use super::processor::Processor;
-use crate::domain::answer::Excerpt;
+use crate::domain::answer::{Excerpt, is_oversized};
 use crate::domain::batch::bisection::{self, Bisection};
 use crate::domain::gate::{Scope, Setback};
 use crate::domain::outcome::{Attempted, Failure, Fault, Reason, Reply, Said};
 use crate::domain::task::{Task, payload_bytes};
 use crate::domain::trace::{CallOf, CallTrace};
 use crate::domain::{Batch, BatchId, Member, TaskId, Timestamp};
-use crate::ports::{Answer, Call, Downstream, Env, Freshness, NoAnswer, Outbox, Store, Stored, Tasks};
+use crate::ports::{Answer, Call, Downstream, Env, Freshness, Outbox, Store, Stored, Tasks};
 use crate::routes::{Item, OnReject, Route, Unmade};
 
 /// One batch's call.
@@ -53,7 +53,7 @@ impl Called {
     pub(super) fn is_one_call(&self) -> bool {
         let is_made = match &self.said {
             Says::Reply(_) => true,
-            Says::Failed(failure, _) => failure.fault == Fault::Downstream,
+            Says::Failed(failure, _) => !matches!(failure.fault, Fault::Ours | Fault::Call),
             Says::Later => false,
         };
         is_made && self.batch.apart.is_none()
@@ -285,9 +285,9 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         let target = &batch.target;
         let call = Call { downstream: &route.downstream, batch: key, target, fence, attempt, body, trace };
         let answer = processor.downstream.call(&call).await;
-        let excerpt = answer.as_ref().ok().and_then(Answer::excerpt);
-        let is_oversized = matches!(answer, Err(NoAnswer::Oversized(_)));
-        let mut reply = route.read(answer, &ids);
+        let excerpt = answer.as_ref().ok().map(Answer::excerpt);
+        let is_oversized = is_oversized(&answer);
+        let mut reply = route.read(answer, &ids, *key == batch.id && batch.may_be_done());
         let told = self.tell(key, &reply, in_trouble).await;
         let reason = match &mut reply {
             Reply::PerMember(said) => {
@@ -300,6 +300,13 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
             Ok(setback) => (setback, Ok(())),
             Err(error) => (Setback::unheard(processor.env.now()), Err(error)),
         };
+        if let Reply::Unavailable(Failure { reason, fault: Fault::Settings, .. }) = &reply
+            && is_oversized
+            && !setback.begins_outage
+        {
+            // The answers to halves are smaller, and that to a single member is never read.
+            reply = Reply::Refused(reason.clone());
+        }
         let is_halved = is_oversized || route.on_reject == OnReject::Bisect;
         Answered { reply, excerpt: reason.zip(excerpt), setback, told, is_halved }
     }
@@ -315,18 +322,21 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
     async fn tell(&self, key: &BatchId, reply: &Reply, in_trouble: &[Scope]) -> Result<Setback, Error> {
         let (gatekeeper, now) = (self.processor.gatekeeper(), self.processor.env.now());
         match reply {
-            Reply::Unavailable(failure) => {
+            Reply::Unavailable(failure) if failure.fault != Fault::Conflict => {
                 let setback = gatekeeper.failed(self.route, self.batch, key, failure).await?;
                 if setback.begins_outage {
-                    let scope = self.route.pause_scope(&self.batch.target);
+                    let scope = self.route.failure_scope(&self.batch.target, failure.fault);
                     self.processor.announce(self.route, &[scope]).await;
                 }
                 Ok(setback)
             }
-            Reply::PerMember(_) | Reply::Refused(_) => {
+            Reply::PerMember(_) | Reply::Refused(_) | Reply::Unavailable(_) => {
                 let have_news = gatekeeper.answered(in_trouble, key).await;
                 self.processor.announce(self.route, &have_news).await;
-                Ok(Setback::unheard(now))
+                match reply {
+                    Reply::Unavailable(failure) => gatekeeper.failed(self.route, self.batch, key, failure).await,
+                    Reply::PerMember(_) | Reply::Refused(_) => Ok(Setback::unheard(now)),
+                }
             }
         }
     }

@@ -112,7 +112,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     ) -> Result<Processed, Error> {
         let (policy, now) = (&route.retry, self.env.now());
         let bisects = route.on_reject == OnReject::Bisect;
-        let batch = batch.set_back(setback, policy);
+        let undone = batch.undone + u32::from(failure.is_undone());
+        let batch = Batch { undone, ..batch.set_back(setback, policy) };
         let batch = match batch.unlucky(&attempted(&batch, tasks), policy, bisects, (setback, &failure.reason), now) {
             Unlucky::CallAgain => batch,
             Unlucky::TakeApart(apart) => Batch { apart: Some(Box::new(apart)), ..batch },

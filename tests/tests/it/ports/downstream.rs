@@ -3,20 +3,22 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
 
 use aws_config::{BehaviorVersion, SdkConfig};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Method, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::any;
 use axum::{Json, Router};
-use futures::stream;
+use futures::{StreamExt, stream};
 use groupage_aws::Downstreams;
+use groupage_core::domain::answer::is_oversized;
 use groupage_core::domain::trace::{CallOf, CallTrace};
 use groupage_core::ports::MAX_ANSWER_BYTES;
 use groupage_core::routes::{self, Allowed};
 use groupage_tests::prelude::*;
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
@@ -176,7 +178,7 @@ async fn an_answer_of_ten_megabytes_is_too_large_whether_announced_or_not() {
 #[tokio::test]
 async fn a_refusal_with_a_huge_body_is_still_a_refusal() {
     let answer = answered(|| (StatusCode::BAD_REQUEST, unannounced())).await.unwrap();
-    assert_eq!(answer, Answer { status: 400, ..Answer::default() });
+    assert_eq!((answer.status, answer.body.len()), (400, MAX_ANSWER_BYTES));
 }
 
 #[tokio::test]
@@ -202,41 +204,94 @@ async fn an_answer_that_never_ends_is_a_timeout() {
     );
 }
 
-#[tokio::test]
-async fn a_refused_connection_is_told_as_such() {
+/// Calls a server that reads a request as far as `reads`, says this, and closes the connection.
+async fn said(reads: usize, said: &str, more: &str) -> Result<Answer, NoAnswer> {
+    let said = said.as_bytes().to_vec();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
-    assert_eq!(post(&url).await, Err(NoAnswer::Connection));
+    tokio::spawn(async move {
+        while let Ok((mut connection, _)) = listener.accept().await {
+            let _ = connection.read(&mut vec![0; reads]).await;
+            let _ = connection.write_all(&said).await;
+            // What is left unread the kernel answers with a reset.
+        }
+    });
+    let block = format!("http:\n  url: {url}{more}");
+    call(&Downstreams::new(&nowhere(), Allowed::on_own_machine()), &downstream(&block)).await
+}
+
+fn other(reason: &str) -> Result<Answer, NoAnswer> {
+    Err(NoAnswer::Other(Reason::new(reason)))
 }
 
 #[tokio::test]
-async fn a_connection_reset_before_or_within_the_answer_is_told_as_such() {
-    for said in ["", "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"] {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(async move {
-            while let Ok((mut connection, _)) = listener.accept().await {
-                let mut request = [0; 16];
-                let _ = tokio::io::AsyncReadExt::read(&mut connection, &mut request).await;
-                let _ = tokio::io::AsyncWriteExt::write_all(&mut connection, said.as_bytes()).await;
-                // Closed with the request half read, which the kernel answers with a reset.
-            }
-        });
-        assert_eq!(post(&url).await, Err(NoAnswer::Connection), "after {said:?}");
+async fn each_way_to_get_no_answer_has_its_reason() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    assert_eq!(post(&url).await, other("connection_refused"));
+    assert_eq!(post("http://no-such-host.localhost.invalid/").await, refused("not_https").0);
+    assert_eq!(post("https://no-such-host.invalid/").await, other("dns"));
+    for cut in ["", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"] {
+        assert_eq!(said(16, cut, "").await, other("connection_closed"), "{cut:?}, the request half read");
+    }
+    for line in include_str!("../../../corpus/answers.jsonl").lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let (Some(raw), Some(reason)) = (case["raw"].as_str(), case["reason"].as_str()) else { continue };
+        let no_answer = if reason == "answer_too_large" { Err(NoAnswer::TooLarge) } else { other(reason) };
+        assert_eq!(said(4_096, raw, "").await, no_answer, "{line}");
     }
 }
 
 #[tokio::test]
-async fn retry_after_is_understood_as_seconds_and_as_a_date() {
-    let seconds = answered(|| (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "7")])).await.unwrap();
-    assert_eq!((seconds.status, seconds.retry_after_ms), (429, Some(7_000)));
-    let date = answered(|| {
-        let at = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(3_600));
-        (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, at)])
-    });
-    let wait = date.await.unwrap().retry_after_ms.expect("a date was sent");
-    assert!((3_500_000..=3_600_000).contains(&wait), "{wait}");
+async fn the_status_of_a_refusal_counts_though_its_request_is_half_read_or_its_body_stalls() {
+    let too_large = "HTTP/1.1 413 Content Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let answer = said(16, too_large, "").await.unwrap();
+    assert!(answer.status == 413 && is_oversized(&Ok(answer)));
+    for (status, retry_after) in [(429, Some("7")), (400, None)] {
+        let stalls = Router::new().fallback(move || async move {
+            let body = stream::once(async { Ok::<_, std::io::Error>(Bytes::from("wait")) }).chain(stream::pending());
+            let retry_after = retry_after.map(|after| (header::RETRY_AFTER, after));
+            (StatusCode::from_u16(status).unwrap(), AppendHeaders(retry_after), Body::from_stream(body))
+        });
+        let answer = post(&serve(stalls).await).await.unwrap();
+        let asked_ms = retry_after.map(|_| 7_000);
+        assert_eq!(answer, Answer { status, retry_after_ms: asked_ms, body: b"wait".to_vec() });
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_the_route_ignores_is_not_read() {
+    let ignoring = "\n  response: { ignore_body: true }";
+    let done = Answer { status: 200, ..Answer::default() };
+    let cut = "HTTP/1.1 200 OK\r\ncontent-length: 2000000\r\n\r\n{";
+    assert_eq!(said(4_096, cut, ignoring).await.as_ref(), Ok(&done));
+    for body in [|| Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>()), unannounced] {
+        let url = serve(Router::new().fallback(move || async move { body() })).await;
+        let downstream = downstream(&format!("http:\n  url: {url}{ignoring}"));
+        let answer = call(&Downstreams::new(&nowhere(), Allowed::on_own_machine()), &downstream).await;
+        assert_eq!(answer.as_ref(), Ok(&done));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_compressed_is_read() {
+    let gzip = || {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        std::io::Write::write_all(&mut encoder, b"{}").unwrap();
+        ([(header::CONTENT_ENCODING, "gzip")], encoder.finish().unwrap())
+    };
+    assert_eq!(answered(gzip).await.unwrap().body, b"{}");
+    let encoded = Err(NoAnswer::Unreadable(Reason::new("answer_encoded")));
+    assert_eq!(answered(|| ([(header::CONTENT_ENCODING, "br")], "?")).await, encoded);
+}
+
+#[tokio::test]
+async fn what_a_downstream_asks_for_comes_with_its_answer() {
+    let twice =
+        || (StatusCode::TOO_MANY_REQUESTS, AppendHeaders([(header::RETRY_AFTER, "7"), (header::RETRY_AFTER, "9.5")]));
+    let answer = answered(twice).await.unwrap();
+    assert_eq!((answer.status, answer.retry_after_ms), (429, Some(9_500)));
     let prose = answered(|| (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "soon")])).await.unwrap();
     assert_eq!(prose.retry_after_ms, None);
 }

@@ -44,6 +44,9 @@ struct StoredBatch {
     /// Calls of these that use up no attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     excused: Option<Excused>,
+    /// Calls of these of which the downstream surely did nothing.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    undone: u32,
     /// Members that it is called without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     omitted: Option<Box<Omitted>>,
@@ -102,6 +105,7 @@ impl StoredBatch {
             traits: by_position(&batch.members, traits),
             attempts: batch.attempts,
             excused: batch.excused,
+            undone: batch.undone,
             omitted: batch.omitted.clone(),
             apart: batch.apart.clone(),
             answers: batch.answers.clone(),
@@ -156,6 +160,7 @@ impl StoredBatch {
             traits,
             attempts: self.attempts,
             excused: self.excused,
+            undone: self.undone,
             omitted: self.omitted,
             apart: self.apart,
             answers: self.answers,

@@ -87,6 +87,8 @@ pub struct Batch {
     pub attempts: u32,
     /// Calls of these that use up no attempt of its members, if there are any.
     pub excused: Option<Excused>,
+    /// Calls of these of which the downstream surely did nothing.
+    pub undone: u32,
     /// Members that it is called without, if there are any.
     pub omitted: Option<Box<Omitted>>,
     /// How far it has been taken apart, if that takes more than one claim.
@@ -165,6 +167,7 @@ impl Batch {
             traits: None,
             attempts: 0,
             excused: None,
+            undone: 0,
             omitted: None,
             apart: None,
             answers: None,
@@ -298,6 +301,11 @@ impl Batch {
     /// How many calls of it count as attempts of its members, apart from those of its parts.
     pub fn counted(&self) -> u32 {
         self.attempts - self.excused.map_or(0, |excused| excused.calls.min(self.attempts))
+    }
+
+    /// Whether a call before the present one may run still, or was carried out.
+    pub const fn may_be_done(&self) -> bool {
+        self.attempts > self.undone + 1
     }
 
     /// How many calls of it each of its members was part of, of those that count.

@@ -19,6 +19,9 @@
 //! Target has a breaker of its own, the gate of the route hears of calls that fail alone on their Target, too: a Target
 //! that has just one batch has nobody else to tell whether the downstream answers.
 //!
+//! *Settings.* Answers that the route's settings cannot read were paid for. As many in a row as begin an outage close
+//! the gate as a person does, until a person opens it: probes would be paid for, too, and answered alike.
+//!
 //! Nothing is written while all is well. A gate that is lost or forgets excuses a failure more, and an outage of
 //! which it had still to tell is not told.
 
@@ -66,6 +69,9 @@ pub struct Run {
     pub failures: u32,
     /// Why the last one failed.
     pub reason: Reason,
+    /// How many answers in a row were none that the route's settings can read, the last one included.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unread: u32,
     /// The call's key, if all of them were of one call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<BatchId>,
@@ -92,6 +98,11 @@ pub struct Outage {
     pub heir: Option<BatchId>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 /// A call that failed while others were answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -102,13 +113,13 @@ pub struct Alone {
     pub runs: u32,
 }
 
-/// A person's pause.
+/// A pause that a person ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Held {
     /// Since when.
     pub since: Timestamp,
-    /// What the person said.
+    /// What the person said who began it, or what is to be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -252,8 +263,11 @@ impl Health {
         let begins_outage = before.outage.is_none() && (failures >= OUTAGE_AFTER || failure.fault == Fault::Ours);
         let outage = before.outage.clone().or_else(|| begins_outage.then(|| Outage::first(now)));
         let (outage, back) = outage.map(|outage| outage.failed_by(batch, now)).unzip();
-        let run = Run { failures, of, reason: failure.reason.clone(), outage, ..before };
-        let next = Self { run: Some(run), alone, drains: self.drains_at(now), ..self.clone() };
+        let unread = if failure.fault == Fault::Settings { before.unread + 1 } else { 0 };
+        let held =
+            self.held.clone().or_else(|| (unread >= OUTAGE_AFTER).then(|| Held::by_settings(&failure.reason, now)));
+        let run = Run { failures, of, reason: failure.reason.clone(), unread, outage, ..before };
+        let next = Self { run: Some(run), alone, drains: self.drains_at(now), held, ..self.clone() };
         (Some(next), Setback { back, begins_outage, ..setback })
     }
 
@@ -350,7 +364,22 @@ impl Health {
 
 impl Run {
     fn before(call: &BatchId, failure: &Failure, now: Timestamp) -> Self {
-        Self { since: now, failures: 0, reason: failure.reason.clone(), of: Some(call.clone()), outage: None }
+        Self {
+            since: now,
+            failures: 0,
+            reason: failure.reason.clone(),
+            unread: 0,
+            of: Some(call.clone()),
+            outage: None,
+        }
+    }
+}
+
+impl Held {
+    /// A pause until a person has changed the settings of the route, which read none of its answers.
+    fn by_settings(reason: &Reason, now: Timestamp) -> Self {
+        let remedy = reason.remedy().unwrap_or("see why calls fail");
+        Self { since: now, reason: Some(format!("settings: {reason}: {remedy}; then push and resume")) }
     }
 }
 

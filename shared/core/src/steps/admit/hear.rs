@@ -24,10 +24,12 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         call: &BatchId,
         failure: &Failure,
     ) -> Result<Setback, Error> {
-        let (policy, scope) = (&route.retry, route.pause_scope(&batch.target));
+        let (policy, scope) = (&route.retry, route.failure_scope(&batch.target, failure.fault));
         let unheard = Setback::unheard(self.env.now());
-        if failure.fault == Fault::Call {
-            return Ok(Setback { counted: 1, ..unheard });
+        if matches!(failure.fault, Fault::Call | Fault::Conflict) {
+            let heeded = failure.retry_after_ms.map(|ms| ms.min(policy.longest_pause_ms));
+            let back = heeded.map(|ms| self.env.now().plus_ms(ms)).map(|until| (until, until));
+            return Ok(Setback { counted: 1, back, ..unheard });
         }
         if policy.waits_outages_out() {
             let heeds = Heeds {

@@ -67,6 +67,26 @@ fn a_fault_of_ours_is_an_outage_at_once() {
 }
 
 #[test]
+fn answers_that_nobody_can_read_close_the_gate_as_a_person_does_and_one_that_is_read_between_them_leaves_it_open() {
+    let unread = Failure { reason: Reason::new("answer_not_json"), fault: Fault::Settings, ..down() };
+    let misread = |health: &Health, n: u32| {
+        let (next, setback) = health.failed(&id("b"), &id("b"), &unread, Timestamp(n.into()));
+        (next.expect("it is news"), setback)
+    };
+    let open = (1..OUTAGE_AFTER).fold(Health::default(), |health, n| misread(&health, n).0);
+    assert_eq!((&open.held, lets(&open, "a", 9)), (&None, Lets::Pass));
+    let (held, setback) = misread(&open, 9);
+    let said = held.held.as_ref().and_then(|held| held.reason.as_deref()).expect("it says what to change");
+    assert!(setback.begins_outage && said.starts_with("settings: answer_not_json: set response.ignore_body"), "{said}");
+    assert!(said.len() <= crate::steps::hold::MAX_REASON_BYTES);
+    assert_eq!(held.answered(&id("c"), Timestamp(10)).expect("it is news").held, held.held, "a person ends it");
+    assert_eq!(lets(&held.resumed(Timestamp(11)).expect("it was held"), "a", 12), Lets::Pass);
+    assert_eq!(misread(&answer(&open, "c", 8), 9).0.held, None);
+    let also_down = (1..OUTAGE_AFTER).fold(fail(&Health::default(), "b", 1).0, |health, n| misread(&health, n).0);
+    assert!(also_down.held.is_none() && also_down.outage().is_some());
+}
+
+#[test]
 fn probes_come_one_at_a_time_with_growing_pauses() {
     let mut health = away();
     let (mut now, mut starts) = (1_000, Vec::new());
