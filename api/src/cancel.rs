@@ -22,8 +22,7 @@ const LOOKS_MS: u64 = 10_000;
 /// Cancel tasks
 ///
 /// Those that wait for a batch, for their turn or for their time are settled as cancelled. One that is in a batch is
-/// left out of its call. Once a call has begun it is refused. So it is while its batch is being filled: repeat the call
-/// then.
+/// left out of its call, also while the batch is being filled. Once a call has begun it is refused.
 #[utoipa::path(
     post, path = "/tasks/cancellations", tag = "tasks", operation_id = "cancel_tasks",
     request_body(content = TaskIds, example = json!({ "ids": ["parcel-4711"] })),

@@ -21,8 +21,7 @@ Examples:
 /// End tasks that wait, before any call: they are settled as cancelled.
 ///
 /// A task waits for a batch, for its turn in its order key or for its time. One that is in a batch is left out of that
-/// batch's call. Once a call has begun, it is refused. So it is while its batch is being filled: cancel it again then.
-/// A cancelled task fails its item of a tracker, is told of as a failure for the reason `cancelled`, and holds back no
+/// batch's call, also while the batch is being filled. Once a call has begun, it is refused. A cancelled task fails its item of a tracker, is told of as a failure for the reason `cancelled`, and holds back no
 /// other task of its order key. Repeating it is safe.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -31,8 +30,8 @@ pub struct Args {
     /// The tasks' ids.
     #[arg(value_name = "ID", value_parser = |id: &str| TaskId::parse(id))]
     ids: Vec<TaskId>,
-    /// All tasks that wait for a batch of this Target, as route:value. Tasks that wait for their turn are not among
-    /// them.
+    /// All tasks that wait for a batch of this Target, as route:value, or are in one that takes more tasks. Tasks that
+    /// wait for their turn are not among them.
     #[arg(long, value_name = "TARGET", value_parser = target)]
     target: Option<Target>,
     /// All tasks that wait, of those with an item of this tracker, whatever they wait for. What waits on a list is not

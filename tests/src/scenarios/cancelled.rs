@@ -14,6 +14,12 @@ pub(super) fn all() -> Vec<Scenario> {
             // By then they are in a batch, or called.
             world.cancel_later(600, &["p2"]);
         }),
+        Scenario::new("tasks that are cancelled while their batch's window is open", 4, |world| {
+            world.send(&parcels(2, 1));
+            world.cancel_later(3_000, &["p0", "p1"]);
+            world.send_later(5_000, &parcels(4, 1)[2..]);
+        })
+        .window("wait_ms: 20000"),
         Scenario::new("an item whose task is cancelled", 3, |world| {
             world.fan_out_later(0, FanOut::of(&[&parcels(3, 1)]));
             world.cancel_later(40, &["p1"]);

@@ -11,12 +11,16 @@ use groupage_core::steps::follow_up::follow_up;
 use groupage_tests::clock::in_virtual_time;
 use groupage_tests::downstream::{Scripted, ok};
 use groupage_tests::promises::broken;
-use groupage_tests::scenario::{parcels, routes_with};
+use groupage_tests::scenario::{keyed, parcels, routes_with};
 use groupage_tests::world::{Setting, World};
 
 fn world() -> World {
+    world_of(&routes_with("limits: { pause: route }"))
+}
+
+fn world_of(routes: &str) -> World {
     let setting = Setting { sweeps: true, latency_ms: 4, ..Setting::default() };
-    World::new(setting, &routes_with("limits: { pause: route }"), Scripted::new(Box::new(|_, _| Ok(ok("")))))
+    World::new(setting, routes, Scripted::new(Box::new(|_, _| Ok(ok("")))))
 }
 
 async fn cancel(world: &World, ids: &[&str]) -> Vec<Result<(), Refused>> {
@@ -66,6 +70,44 @@ fn members_of_a_batch_that_waits_are_cancelled_by_one_write_and_their_neighbours
         let sent: BTreeSet<String> = (0..3).map(|n| format!("p{n}")).collect();
         assert_eq!(broken(&world, &sent), Vec::<String>::new());
     });
+}
+
+#[test]
+fn a_task_is_cancelled_while_the_window_of_its_batch_is_open_and_its_neighbours_are_called() {
+    in_virtual_time(async {
+        let world = world_of(&routes_with("").replace("wait_ms: 1000", "wait_ms: 60000"));
+        world.send(&parcels(2, 1));
+        world.send_later(5_000, &parcels(3, 1)[2..]);
+        world.run_while(|| world.env.now().0 < 3_000 || world.tables().batches().is_empty()).await.unwrap();
+        assert_eq!(cancel(&world, &["p0"]).await, [Ok(())]);
+        assert_eq!(cancel(&world, &["p0"]).await, [Ok(())], "a repeat");
+        let (task, batch) = (world.tables().tasks()[0].clone(), world.tables().batches()[0].clone());
+        assert_eq!((batch.status.word(), Shown::of(&task, Some(&batch))), ("open", Shown::Cancelled));
+        world.run_to_rest().await.unwrap();
+        let called: Vec<Vec<String>> = world.downstream.ledger().into_iter().map(|seen| seen.items).collect();
+        assert_eq!(called, [["p1", "p2"]]);
+        let sent: BTreeSet<String> = (0..3).map(|n| format!("p{n}")).collect();
+        assert_eq!(broken(&world, &sent), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn if_the_newest_of_a_key_is_cancelled_before_a_call_no_older_one_is_called() {
+    for is_in_batch in [false, true] {
+        in_virtual_time(async {
+            let world = world_of(&routes_with("collapse: key").replace("wait_ms: 1000", "wait_ms: 60000"));
+            world.send(&(0..2).map(|n| keyed(n, 0, 7, n)).collect::<Vec<_>>());
+            let begun = || world.tables().tasks().len() == 2 && (!is_in_batch || world.env.now().0 > 3_000);
+            world.run_while(|| !begun()).await.unwrap();
+            let tasks = world.tables().tasks();
+            let newest = tasks.iter().max_by_key(|task| task.traits.collapse.unwrap().came).unwrap();
+            assert_eq!(newest.status.batch().is_some(), is_in_batch);
+            assert_eq!(cancel(&world, &[newest.id.as_str()]).await, [Ok(())]);
+            world.run_to_rest().await.unwrap();
+            assert_eq!(world.downstream.ledger(), []);
+            assert_eq!(broken(&world, &["p0".to_owned(), "p1".to_owned()].into()), Vec::<String>::new());
+        });
+    }
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //!
 //! What waits for a batch, for its turn in its lane or for its time, is ended by one write, conditional on just that. A
 //! candidate of an open batch that was not moved yet misses its move, as any candidate does that is elsewhere by then.
-//! What is in a batch whose call has not begun is left out of that call. From the first call on a task is left alone.
+//! What is in a batch whose call has not begun is left out of that call, also while the batch takes more tasks: its
+//! leader's next write is refused then, and the leader reads the batch again. From the first call on a task is left
+//! alone.
 
 use super::batch::{Batch, Member, Status as Stands};
 use super::ended::Ended;
@@ -18,9 +20,9 @@ pub enum Refused {
     /// Its call may have begun.
     #[error("it is in batch {0}, whose call may have begun")]
     InBatch(BatchId),
-    /// Its batch takes more tasks: who is in it is not final.
-    #[error("its batch {0} is being filled: cancel it again when that is over")]
-    BeingFilled(BatchId),
+    /// It is between two batches, or its batch is about to be written.
+    #[error("it is on its way into or out of batch {0}: cancel it again in a moment")]
+    OnItsWay(BatchId),
     /// It is settled.
     #[error("it is settled: {0}")]
     Settled(&'static str),
@@ -80,14 +82,12 @@ impl Batch {
             return Err(Refused::Settled(task.status.word()));
         }
         match (position, &self.status) {
-            (_, Stands::Open { .. } | Stands::Closing) => Err(Refused::BeingFilled(self.id.clone())),
+            (Some(position), Stands::Open { .. } | Stands::Closing) => Ok(Leaves::Now(position)),
             (Some(position), _) if self.is_uncalled() => Ok(Leaves::Now(position)),
             (Some(_), Stands::Frozen | Stands::InProgress { .. } | Stands::Paused { .. } | Stands::Settled { .. }) => {
                 Err(Refused::InBatch(self.id.clone()))
             }
-            // It is on its way back to waiting.
-            (None, Stands::Frozen | Stands::InProgress { .. } | Stands::Paused { .. } | Stands::Settled { .. })
-            | (_, Stands::Empty | Stands::Void) => Err(Refused::BeingFilled(self.id.clone())),
+            (None, _) | (_, Stands::Empty | Stands::Void) => Err(Refused::OnItsWay(self.id.clone())),
         }
     }
 }
@@ -125,8 +125,8 @@ mod tests {
         let open = Batch::open(BatchId::new("b"), Target::new("r:t"), Fence(1), &[task.candidate()], Timestamp(5), 9);
         let task = task.batched_in(open.id.clone());
         let frozen = open.frozen(open.members.clone());
-        assert_eq!(open.cancels(&task), Err(Refused::BeingFilled(open.id.clone())));
-        assert_eq!(open.closing().cancels(&task), Err(Refused::BeingFilled(open.id.clone())));
+        assert_eq!(open.cancels(&task), Ok(Leaves::Now(0)), "its window is open");
+        assert_eq!(open.closing().cancels(&task), Ok(Leaves::Now(0)));
         assert_eq!(frozen.cancels(&task), Ok(Leaves::Now(0)));
         assert_eq!(frozen.paused(Timestamp(9)).cancels(&task), Ok(Leaves::Now(0)), "its downstream is away");
         let called = frozen.claimed(Claim { session: SessionId::new("r/s") });
@@ -135,7 +135,7 @@ mod tests {
             assert_eq!(late.cancels(&task), Err(Refused::InBatch(open.id.clone())), "{:?}", late.status);
         }
         let other = Task { round: Round(1), ..task.clone() };
-        assert_eq!(frozen.cancels(&other), Err(Refused::BeingFilled(open.id.clone())), "it is no member");
+        assert_eq!(frozen.cancels(&other), Err(Refused::OnItsWay(open.id.clone())), "it is no member");
         let without = |ended| frozen.clone().leaving_out([(0, 0)], ended, Timestamp(9));
         assert_eq!(without(Ended::Cancelled).cancels(&task), Ok(Leaves::Before));
         assert_eq!(without(Ended::Expired).cancels(&task), Err(Refused::Settled("expired")));

@@ -39,25 +39,25 @@ impl Shown {
             Status::Scheduled { .. } => Self::Scheduled,
             Status::Queued => Self::Queued,
             Status::Created { .. } => Self::Created,
-            Status::Batched { .. } => match batch.map(|batch| &batch.status) {
+            Status::Batched { .. } => ended(task, batch).unwrap_or(match batch.map(|batch| &batch.status) {
                 Some(batch::Status::InProgress { .. }) => Self::InProgress,
                 Some(_) | None => Self::Batched,
-            },
+            }),
             Status::Succeeded { .. } => Self::Succeeded,
-            Status::Failed { .. } => match ended(task, batch) {
-                Some(Ended::Cancelled) => Self::Cancelled,
-                Some(Ended::Expired) => Self::Expired,
-                Some(Ended::Superseded) => Self::Superseded,
-                None => Self::Failed,
-            },
+            Status::Failed { .. } => ended(task, batch).unwrap_or(Self::Failed),
         }
     }
 }
 
 /// Why a task ended without a call: in no batch, or in one that was called without it.
-fn ended(task: &Task, batch: Option<&Batch>) -> Option<Ended> {
-    task.status.ended().or_else(|| {
+fn ended(task: &Task, batch: Option<&Batch>) -> Option<Shown> {
+    let ended = task.status.ended().or_else(|| {
         let member = Member { id: task.id.clone(), round: task.round };
         batch.and_then(|batch| batch.omission(batch.position(&member)?)).map(|omission| omission.ended)
+    });
+    ended.map(|ended| match ended {
+        Ended::Cancelled => Shown::Cancelled,
+        Ended::Expired => Shown::Expired,
+        Ended::Superseded => Shown::Superseded,
     })
 }

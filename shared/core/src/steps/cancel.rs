@@ -5,7 +5,8 @@
 //! leaves the index. If the process dies in between, sweep makes up for it, and hearing twice changes nothing.
 //!
 //! What is in a batch whose call has not begun ends by one write of the batch, for all that are named of it at once. If
-//! the process dies before all have heard, the batch's own worker tells them, before its next look at the gates.
+//! the process dies before all have heard, or the batch still takes tasks, the batch's own worker tells them, before its
+//! next look at the gates.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -26,13 +27,13 @@ use crate::domain::id::{BatchId, Round, Target, TaskId, TrackerId};
 use crate::domain::lane::OnFailure;
 use crate::domain::notice::{self, NotificationQueue};
 use crate::domain::outcome::{Reason, Results};
-use crate::domain::task::{self, Task, Ties};
+use crate::domain::task::{self, Candidate, Task, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::trace::TraceParent;
 use crate::domain::tracker;
 use crate::ports::{
-    self, Batches, Destination, Env, Freshness, Gates, Lanes, Outbox, Outgoing, PassedOver, Sought, Stored, Streams,
-    Tasks, Trackers, Waiting,
+    self, Batches, Destination, Env, Freshness, Gates, Lanes, Locks, Outbox, Outgoing, PassedOver, Sought, Stored,
+    Streams, Tasks, Trackers, Waiting,
 };
 use crate::routes::Routes;
 
@@ -50,7 +51,7 @@ pub struct OfTracker {
     pub next: Option<TaskId>,
 }
 
-/// Tasks of the table that are looked at in one page for those of a tracker.
+/// Tasks of the table that are looked at in one page for those of a tracker, or for older versions.
 const PAGE: usize = 500;
 /// This many tasks that were found end one call.
 const ENOUGH: usize = 1_000;
@@ -61,30 +62,45 @@ type InBatch = (BatchId, Task);
 /// What became of each task that was named.
 pub type Each = Vec<(TaskId, Outcome<(), Refused>)>;
 
-/// What is left to look through for the tasks that wait for a batch of one Target: shard by shard, page by page.
+/// What is left to look through for the tasks that wait for a batch of one Target, or are in one that takes more: shard
+/// by shard, page by page.
 #[derive(Clone, Debug)]
 pub struct Waits<C> {
     shards: VecDeque<Target>,
     after: Option<C>,
+    /// Whether the open batch of the first shard was looked at.
+    has_open: bool,
 }
 
 impl<C> Waits<C> {
     /// All that wait for this Target. Tasks that wait for their turn are not among them.
     pub fn of(routes: &Routes, target: &Target) -> Self {
         let shards = routes.get(&target.route()).map_or(1, |route| route.shards.most());
-        Self { shards: target.whole().shards(shards).collect(), after: None }
+        Self { shards: target.whole().shards(shards).collect(), after: None, has_open: false }
     }
 
     /// The next of them, up to `limit`; `None` if there are no more. A page may be empty.
     ///
     /// # Errors
     /// A table did not answer; the same call may be made again.
-    pub async fn next<S: Tasks<Cursor = C>>(&mut self, store: &S, limit: usize) -> Result<Option<Vec<TaskId>>, Error> {
+    pub async fn next<S: Tasks<Cursor = C> + Locks + Batches>(
+        &mut self,
+        store: &S,
+        limit: usize,
+    ) -> Result<Option<Vec<TaskId>>, Error> {
         let Some(shard) = self.shards.front() else { return Ok(None) };
+        if !std::mem::replace(&mut self.has_open, true)
+            && let Some(open) = store.lock(shard).await?.and_then(|lock| lock.open)
+            && let Some(batch) = store.batch(&open).await?
+            && matches!(batch.status, Status::Open { .. })
+        {
+            return Ok(Some(batch.members.into_iter().map(|member| member.id).take(limit).collect()));
+        }
         let page = store.waiting(shard, self.after.as_ref(), limit).await?;
         self.after = page.next;
         if self.after.is_none() {
             self.shards.pop_front();
+            self.has_open = false;
         }
         Ok(Some(page.candidates.into_iter().map(|waits| waits.id).collect()))
     }
@@ -171,7 +187,7 @@ impl<S: Tasks + Batches + Gates + Lanes + Trackers + Streams, Q: Outbox, E: Env>
             let batch = match self.store.batch(&id).await {
                 Ok(Some(batch)) => batch,
                 // An express writer has put its tasks, and is about to write it.
-                Ok(None) => return all(Ok(Err(Refused::BeingFilled(id)))),
+                Ok(None) => return all(Ok(Err(Refused::OnItsWay(id)))),
                 Err(error) => return all(Err(error.into())),
             };
             let fates: Vec<(&Task, Result<Leaves, Refused>)> =
@@ -247,17 +263,54 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Cancelling<'_, S,
                 Ok(Cancels::Before) => return Ok(Ok(None)),
                 Err(refused) => return Ok(Err(refused)),
             }
-            let (target, reason) = (target(routes, &task), How::Cancelled.reason());
-            let ending = Failure { target, reason, attempts: task.attempts, answer: None, keep_ms: 0 };
-            if let Some(ended) = self.store.end(id, task.round, &ending, self.env.now()).await? {
-                let Failure { target, reason, .. } = &ending;
-                let (round, PassedOver { ties, at, trace }) = (task.round, ended);
-                // A queue that refuses its notice is not the person's affair.
-                let _: Option<_> = self.tell(routes, Ended { id, round, target, reason, ties, at, trace }).await?;
+            let target = target(routes, &task);
+            // First: nobody would end them if this process died behind the newest.
+            for older in self.older(&task).await? {
+                self.end(routes, (&older.id, older.round), &target, 0).await?;
+            }
+            if self.end(routes, (id, task.round), &target, task.attempts).await? {
                 return Ok(Ok(None));
             }
             // It has moved on since it was read.
             tries.give_way().await?;
+        }
+    }
+
+    /// Ends a task that waits, and tells all that must hear of it; says whether it waited.
+    async fn end(
+        &self,
+        routes: &Routes,
+        (id, round): (&TaskId, Round),
+        target: &Target,
+        attempts: u32,
+    ) -> Result<bool, Error> {
+        let (target, reason) = (target.clone(), How::Cancelled.reason());
+        let ending = Failure { target, reason, attempts, answer: None, keep_ms: 0 };
+        let Some(ended) = self.store.end(id, round, &ending, self.env.now()).await? else { return Ok(false) };
+        let Failure { target, reason, .. } = &ending;
+        let PassedOver { ties, at, trace } = ended;
+        // A queue that refuses its notice is not the person's affair.
+        let _: Option<_> = self.tell(routes, Ended { id, round, target, reason, ties, at, trace }).await?;
+        Ok(true)
+    }
+
+    /// The older versions that wait beside a task with a collapse key: it would be called in their place.
+    async fn older(&self, task: &Task) -> Result<Vec<Candidate>, Error> {
+        let (mut older, mut after) = (Vec::new(), None);
+        let (Some(newest), task::Status::Created { target }) = (task.traits.collapse, &task.status) else {
+            return Ok(older);
+        };
+        loop {
+            let page = self.store.waiting(target, after.as_ref(), PAGE).await?;
+            older.extend(
+                page.candidates.into_iter().filter(|other| {
+                    other.traits.collapse.is_some_and(|of| newest.replaces(&task.id, (&of, &other.id)))
+                }),
+            );
+            after = page.next;
+            if after.is_none() {
+                return Ok(older);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! It is decided with the write that makes the members final, over those that have joined. So a task is superseded only
 //! by one that will be called in its place, in the same batch. A newer one that comes later is called as well. So one
-//! of them is called or both, never neither.
+//! of them is called or both, and neither only if a person cancels the newest: an older version is not called for it.
 
 use std::collections::HashMap;
 

@@ -207,7 +207,7 @@ impl Batch {
     /// Candidates that turned out to be elsewhere are left out. In that round nobody can move them in any more, and a
     /// batch that kept them would grow with every move that is refused, beyond its limits and what its item may hold.
     pub fn with_candidates(&self, joined: &[Member], bytes: u64, candidates: &[Candidate]) -> Self {
-        let mut next = Self { members: joined.to_vec(), bytes, ..self.revised(self.status.clone()) };
+        let mut next = Self { bytes, ..self.revised(self.status.clone()).with_members(joined.to_vec()) };
         if let Some(traits) = &mut next.traits {
             let joined: HashSet<&TaskId> = joined.iter().map(|member| &member.id).collect();
             traits.retain(|id, _| joined.contains(id));
@@ -224,7 +224,7 @@ impl Batch {
     /// This batch with its final members: frozen, or empty if there are none.
     pub fn frozen(&self, members: Vec<Member>) -> Self {
         let status = if members.is_empty() { Status::Empty } else { Status::Frozen };
-        Self { members, ..self.revised(status) }
+        self.revised(status).with_members(members)
     }
 
     /// What is to be done with this batch by a worker that was handed it.

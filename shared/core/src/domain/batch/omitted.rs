@@ -1,6 +1,7 @@
 //! Members that a batch is called without: they ended after its members were final and before its first call.
 //!
-//! The members themselves never change, so they are named by their positions. They are noted by a write of their own,
+//! The members themselves never change once they are final, so they are named by their positions; before, a list of
+//! members that changes takes their positions along. They are noted by a write of their own,
 //! or with the first claim. From the first call on nobody is left out any more: the same call may have to be made again
 //! under the same key. What is noted settles the member, whatever becomes of the call.
 
@@ -125,8 +126,24 @@ impl Batch {
         self
     }
 
+    /// The same batch with these members in place of its own, called without the same ones.
+    pub(super) fn with_members(mut self, members: Vec<Member>) -> Self {
+        if let Some(omitted) = &mut self.omitted {
+            for omission in &mut omitted.0 {
+                let kept = omission.members.iter().filter_map(|position| {
+                    let member = self.members.get(position)?;
+                    members.iter().position(|other| other == member)
+                });
+                omission.members = kept.collect();
+            }
+            omitted.0.retain(|omission| !omission.members.is_empty());
+        }
+        let omitted = self.omitted.take().filter(|omitted| !omitted.0.is_empty());
+        Self { members, omitted, ..self }
+    }
+
     /// The same batch without these members, which ended at `now`; the next write keeps it. Callers have looked whether
-    /// it [is uncalled](Self::is_uncalled).
+    /// it is filled or [uncalled](Self::is_uncalled).
     pub fn leaving_out(self, leaving: impl IntoIterator<Item = Leaving>, ended: Ended, now: Timestamp) -> Self {
         self.leaving_out_for(leaving, (ended, None), now)
     }
@@ -210,9 +227,11 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(9_000);
 
+    fn candidate(n: u32) -> Candidate {
+        Candidate { id: TaskId::new(format!("t{n}")), round: Round(0), bytes: 4, traits: Traits::default() }
+    }
+
     fn frozen(members: u32) -> Batch {
-        let traits = Traits::default();
-        let candidate = |n| Candidate { id: TaskId::new(format!("t{n}")), round: Round(0), bytes: 4, traits };
         let candidates: Vec<Candidate> = (0..members).map(candidate).collect();
         Batch::express(BatchId::new("b"), Target::new("r:t"), &candidates, Timestamp(1))
     }
@@ -261,6 +280,17 @@ mod tests {
             assert_eq!(results[&TaskId::new("t0")], expired);
             assert_eq!(results.get(&TaskId::new("t1")), said.get(&TaskId::new("t1")));
         }
+    }
+
+    #[test]
+    fn who_is_cancelled_in_an_open_window_stays_so_whoever_else_comes_or_goes() {
+        let open = Batch { status: Status::Open { until: NOW }, ..frozen(3) };
+        let cancelled = open.leaving_out([(2, 0)], Ended::Cancelled, NOW);
+        let left = |batch: &Batch| batch.omitted_ids().into_iter().cloned().collect::<Vec<_>>();
+        let more = cancelled.with_candidates(&cancelled.members[1..], 8, &[candidate(7)]);
+        assert_eq!((more.members.len(), left(&more)), (3, vec![TaskId::new("t2")]));
+        assert_eq!(left(&more.frozen(more.members[1..].to_vec())), [TaskId::new("t2")]);
+        assert_eq!(more.frozen(more.members[..1].to_vec()).omitted, None, "it was put elsewhere");
     }
 
     #[test]
