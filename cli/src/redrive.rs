@@ -1,15 +1,15 @@
-//! `groupage redrive`: what ended in the rejected and dead-letter queues: list it, show why, send it again.
+//! `groupage redrive`: what ended in the rejected and dead-letter queues: list it, show why, send it again, delete it.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Subcommand;
-use groupage_aws::desk::{Depth, Desk, Ended, Left, Queue, Sent};
+use groupage_aws::desk::{Depth, Desk, Dropped, Ended, Left, Queue, Sent};
 use indicatif::ProgressBar;
 
 use crate::output::{Ending, Output, grouped};
 use crate::sheet::{Cell, Sheet, Tone};
 use crate::stack;
 
-/// List what ended in the rejected and dead-letter queues, show why, and send it again.
+/// List what ended in the rejected and dead-letter queues, show why, send it again, or delete it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -40,6 +40,18 @@ enum Command {
         #[arg(long, value_name = "N")]
         most: Option<u64>,
     },
+    /// Delete messages, for ever. A task that was rejected, or never registered, is gone with its message.
+    Drop {
+        /// For example rejected, or handle-dlq.
+        queue: String,
+        /// Ids of messages, or of the tasks or batches that they are about, as `show` prints them; all that are there
+        /// now if none is given.
+        #[arg(value_name = "ID")]
+        ids: Vec<String>,
+        /// Yes, for ever.
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 /// How many ids of one message are shown to people.
@@ -52,6 +64,7 @@ pub async fn run(options: &Args, stack: Option<&str>, output: &Output) -> Result
         None | Some(Command::List) => list(&desk, output).await,
         Some(Command::Show { queue, most, body }) => show(&desk, desk.find(queue).await?, *most, *body, output).await,
         Some(Command::Send { queue, most }) => send(&desk, desk.find(queue).await?, *most, output).await,
+        Some(Command::Drop { queue, ids, yes }) => drop(&desk, desk.find(queue).await?, ids, *yes, output).await,
     }
 }
 
@@ -89,11 +102,35 @@ async fn send(desk: &Desk, queue: &Queue, most: Option<u64>, output: &Output) ->
     Ok(if sent.left.is_empty() { Ending::Well } else { Ending::Badly })
 }
 
-fn text(sent: &Sent) -> String {
-    let hidden = match sent.hidden {
+async fn drop(desk: &Desk, queue: &Queue, ids: &[String], confirmed: bool, output: &Output) -> Result<Ending> {
+    let there =
+        desk.depths_of(std::slice::from_ref(queue)).await?.iter().map(|depth| depth.ready + depth.in_flight).sum();
+    if !confirmed && there > 0 {
+        match ids.len() {
+            0 => bail!("this deletes {} messages from {} for ever: say --yes", grouped(there), queue.name),
+            named => bail!("this deletes the messages of {named} ids from {} for ever: say --yes", queue.name),
+        }
+    }
+    let progress = ProgressBar::new_spinner().with_message(format!("deleting from {}", queue.name));
+    let dropped = desk.drop_ended(queue, ids, |dropped| progress.set_position(dropped)).await?;
+    progress.finish_and_clear();
+    output.result(&dropped, || {
+        let Dropped { queue, dropped, missing, hidden } = &dropped;
+        let missing: String = missing.iter().map(|id| format!("\n  {id}: no message of it was found")).collect();
+        format!("{} deleted from {queue}{}{missing}", grouped(*dropped), in_other_hands(*hidden))
+    });
+    Ok(if dropped.missing.is_empty() { Ending::Well } else { Ending::Badly })
+}
+
+fn in_other_hands(hidden: u64) -> String {
+    match hidden {
         0 => String::new(),
         hidden => format!("; {} more are hidden, try again in a minute", grouped(hidden)),
-    };
+    }
+}
+
+fn text(sent: &Sent) -> String {
+    let hidden = in_other_hands(sent.hidden);
     let left = match sent.left.len() as u64 {
         0 => String::new(),
         left => format!("; {} cannot be sent again and stay:", grouped(left)),

@@ -50,7 +50,7 @@ pub fn refusal<'a>(visit: &'a Visit<'_>, act: &str) -> Option<&'a str> {
         "release" => Right::Lists,
         "resume" => Right::Lanes,
         "commit" => Right::Streams,
-        "redrive" => Right::Ended,
+        "redrive" | "delete" => Right::Ended,
         _ => return None,
     };
     visit.denied.get(&right).map(String::as_str)

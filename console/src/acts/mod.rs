@@ -47,6 +47,13 @@ pub enum Act {
         /// The queue's name.
         queue: String,
     },
+    /// Delete what ended in a queue.
+    Delete {
+        /// The queue's name.
+        queue: String,
+        /// The id of the message; empty for all that are there.
+        message: String,
+    },
     /// Release the next tasks of a list.
     Release {
         /// The list.
@@ -87,6 +94,10 @@ impl Act {
             "drop" => Ok(Self::Failed { how: How::Drop, which: failed::which(fields)? }),
             "cancel" => Ok(Self::Cancel(cancel::which(fields)?)),
             "redrive" => Ok(Self::Redrive { queue: text(fields, "queue").to_owned() }),
+            "delete" => {
+                let [queue, message] = ["queue", "message"].map(|name| text(fields, name).to_owned());
+                Ok(Self::Delete { queue, message })
+            }
             "release" => {
                 let list = ListId::parse(text(fields, "list")).map_err(wrong)?;
                 let count = text(fields, "count").parse().map_err(|_| wrong("say how many tasks: a whole number"))?;
@@ -104,6 +115,11 @@ impl Act {
         }
     }
 
+    /// Whether it is confirmed though it touches one thing: that thing is gone then.
+    const fn is_final(&self) -> bool {
+        matches!(self, Self::Delete { .. })
+    }
+
     /// The fields that say it again, once it is confirmed.
     fn fields(&self) -> Fields {
         let pairs: Vec<(&str, String)> = match self {
@@ -118,6 +134,9 @@ impl Act {
                 pairs
             }
             Self::Redrive { queue } => vec![("act", "redrive".to_owned()), ("queue", queue.clone())],
+            Self::Delete { queue, message } => {
+                vec![("act", "delete".to_owned()), ("queue", queue.clone()), ("message", message.clone())]
+            }
             Self::Release { list, count, key } => vec![
                 ("act", "release".to_owned()),
                 ("list", list.to_string()),
@@ -155,7 +174,7 @@ pub async fn act(console: &Console, fields: &Fields) -> Page {
             other => other,
         };
         let preview = preview(&visit, &act).await?;
-        if preview.count > 1 && text(fields, "confirmed") != "yes" {
+        if (preview.count > 1 || act.is_final()) && text(fields, "confirmed") != "yes" {
             return Ok(confirm(console, &act, &preview));
         }
         Ok::<_, Trouble>(perform(&visit, &act).await?.page())
@@ -168,6 +187,7 @@ async fn preview(visit: &Visit<'_>, act: &Act) -> Result<Preview, Trouble> {
         Act::Failed { how, which } => failed::preview(visit, *how, which).await,
         Act::Cancel(which) => Ok(cancel::preview(&cancel::named(visit, which.clone()).await?)),
         Act::Redrive { queue } => queues::preview(visit, queue).await,
+        Act::Delete { queue, message } => queues::preview_drop(visit, queue, message).await,
         Act::Release { list, count, .. } => held::preview_release(visit, list, *count).await,
         Act::Resume { key, .. } => Ok(one(format!("let the order key {key} go on"))),
         Act::Hold { scope, .. } => Ok(one(format!("change the gate {}", scope.key()))),
@@ -184,6 +204,7 @@ async fn perform(visit: &Visit<'_>, act: &Act) -> Result<Report, Trouble> {
         Act::Failed { how, which } => failed::perform(visit, *how, which).await,
         Act::Cancel(which) => cancel::perform(visit, &cancel::named(visit, which.clone()).await?).await,
         Act::Redrive { queue } => queues::perform(visit, queue).await,
+        Act::Delete { queue, message } => queues::drop(visit, queue, message).await,
         Act::Release { list, count, key } => held::release(visit, list, *count, key).await,
         Act::Resume { route, key } => held::resume(visit, route, key).await,
         Act::Hold { scope, held } => hold::perform(visit, scope, held.as_deref()).await,
@@ -225,6 +246,7 @@ mod tests {
             &[("act", "cancel"), ("id", "a"), ("id", "b")],
             &[("act", "cancel"), ("target", "r:t")],
             &[("act", "redrive"), ("queue", "handle-dlq")],
+            &[("act", "delete"), ("queue", "rejected"), ("message", "m-1")],
             &[("act", "release"), ("list", "l"), ("count", "3"), ("key", "k")],
             &[("act", "resume"), ("route", "r"), ("key", "a: <b>")],
             &[("act", "pause"), ("gate", "#route:r"), ("reason", "deploy")],

@@ -1,4 +1,4 @@
-//! What ended in the rejected and dead-letter queues: why, and sending it again.
+//! What ended in the rejected and dead-letter queues: why, sending it again, and deleting it.
 
 use groupage_aws::desk::Ended;
 use maud::{Markup, html};
@@ -25,7 +25,7 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
         vec![
             html! { a href=(address) { (id(&depth.queue)) } },
             html! { (grouped(depth.all())) },
-            html! { @if depth.all() > 0 { (again) } },
+            html! { @if depth.all() > 0 { div.acts { (again) (delete(visit, &depth.queue, "", "Delete all")) } } },
         ]
     });
     let messages = match view.get("queue") {
@@ -33,7 +33,7 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
             let queue = visit.desk().find(name).await?;
             // SQS waits a second for what does not come: no more is asked for than it says is there.
             let there = depths.iter().find(|depth| depth.queue == queue.name).map_or(0, |depth| depth.ready);
-            messages(name, &visit.desk().look(queue, LISTED.min(there), false).await?)
+            messages(visit, name, &visit.desk().look(queue, LISTED.min(there), false).await?)
         }
         None => html! { p { "Choose a queue to see its messages." } },
     };
@@ -45,14 +45,21 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
     Ok(Page::still("Dead letters", still))
 }
 
-fn messages(queue: &str, found: &[Ended]) -> Markup {
+/// A button that deletes one message, or all.
+fn delete(visit: &Visit<'_>, queue: &str, message: &str, label: &str) -> Markup {
+    button(visit, &[("act", "delete"), ("queue", queue), ("message", message)], label)
+}
+
+fn messages(visit: &Visit<'_>, queue: &str, found: &[Ended]) -> Markup {
     let rows = found.iter().map(|ended| {
-        vec![about(ended), html! { (page::text(&ended.why())) }, html! { (ended.received) }, html! { (ended.bytes) }]
+        let (why, received) = (page::text(&ended.why()), html! { (ended.received) });
+        let delete = delete(visit, queue, &ended.message_id, "Delete it");
+        vec![about(ended), why, received, html! { (ended.bytes) }, delete]
     });
     let title = format!("Messages in {queue}");
     let none = format!("{queue} is empty, or somebody else has its messages in hand.");
     html! {
-        (table(&title, &["about", "why", "received", "bytes"], rows.collect(), &none))
+        (table(&title, &["about", "why", "received", "bytes", ""], rows.collect(), &none))
         @if found.len() as u64 >= LISTED { p { "The first " (LISTED) " that came are listed." } }
     }
 }

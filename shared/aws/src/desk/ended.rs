@@ -38,6 +38,13 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Whether this is its id, or that of a task or the batch that it is about.
+    #[must_use]
+    pub fn is_named(&self, id: &str) -> bool {
+        let About { tasks, batch, .. } = &self.about;
+        self.message_id == id || batch.as_deref() == Some(id) || tasks.iter().any(|task| task == id)
+    }
+
     /// Why it ended here, for people.
     #[must_use]
     pub fn why(&self) -> String {
@@ -59,6 +66,20 @@ pub struct Sent {
     /// They stay where they were.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<Left>,
+    /// Counted at the start and not received: somebody else has them in hand.
+    pub hidden: u64,
+}
+
+/// What deleting came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Dropped {
+    /// The queue that they were in.
+    pub queue: String,
+    /// Messages that were deleted.
+    pub dropped: u64,
+    /// Named, and in no message that was received.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// Counted at the start and not received: somebody else has them in hand.
     pub hidden: u64,
 }
@@ -88,7 +109,7 @@ impl Desk {
     pub async fn look(&self, queue: &Queue, most: u64, with_body: bool) -> Result<Vec<Ended>, Error> {
         let messages = self.some(queue, most, LOOK_S).await?;
         self.show_again(queue, messages.iter().filter_map(|message| message.receipt_handle.clone()).collect()).await;
-        Ok(messages.into_iter().map(|message| ended(queue, message, with_body)).collect())
+        Ok(messages.iter().map(|message| ended(queue, message, with_body)).collect())
     }
 
     /// Sends messages again: up to `most`, or all that are there now. `told` hears of how many went so far.
@@ -128,6 +149,38 @@ impl Desk {
         self.show_again(queue, receipts).await;
         let done = sent + left.len() as u64;
         Ok(Sent { queue: queue.name.clone(), sent, left, hidden: most.min(there).saturating_sub(done) })
+    }
+
+    /// Deletes messages for ever: those that have one of these ids, or are about a task or batch that has, or without
+    /// ids all that are there now. `told` hears of how many went so far.
+    ///
+    /// # Errors
+    /// SQS did not answer. What was deleted is deleted; the call may be repeated.
+    pub async fn drop_ended(&self, queue: &Queue, ids: &[String], told: impl Fn(u64)) -> Result<Dropped, Error> {
+        let depth = self.depth(queue).await?;
+        let there = depth.ready + depth.in_flight;
+        let (mut dropped, mut missing, mut kept) = (0, ids.to_vec(), Vec::new());
+        while dropped + (kept.len() as u64) < there && (ids.is_empty() || !missing.is_empty()) {
+            let messages = self.receive(queue, there - dropped - kept.len() as u64, SEND_S).await?;
+            if messages.is_empty() {
+                break;
+            }
+            for message in messages {
+                let ended = ended(queue, &message, false);
+                if ids.is_empty() || ids.iter().any(|id| ended.is_named(id)) {
+                    self.delete(queue, &message).await?;
+                    missing.retain(|id| !ended.is_named(id));
+                    dropped += 1;
+                    told(dropped);
+                } else {
+                    kept.extend(message.receipt_handle);
+                }
+            }
+        }
+        let done = dropped + kept.len() as u64;
+        self.show_again(queue, kept).await;
+        let hidden = if ids.is_empty() { there.saturating_sub(done) } else { 0 };
+        Ok(Dropped { queue: queue.name.clone(), dropped, missing, hidden })
     }
 
     pub(super) async fn some(&self, queue: &Queue, most: u64, hidden_s: i32) -> Result<Vec<Message>, Error> {
@@ -220,13 +273,13 @@ fn system_attribute(message: &Message, name: &MessageSystemAttributeName) -> Opt
     message.attributes.as_ref()?.get(name).cloned()
 }
 
-fn ended(queue: &Queue, message: Message, with_body: bool) -> Ended {
-    let received = system_attribute(&message, &MessageSystemAttributeName::ApproximateReceiveCount);
+fn ended(queue: &Queue, message: &Message, with_body: bool) -> Ended {
+    let received = system_attribute(message, &MessageSystemAttributeName::ApproximateReceiveCount);
     let received = received.and_then(|count| count.parse().ok());
-    let message_id = original_id(&queue.name, &message);
+    let message_id = original_id(&queue.name, message);
     let body = message.body.as_deref().unwrap_or_default();
     // An attribute of a sender's own says nothing of why a step failed.
-    let of_rejected = |name| if queue.name == REJECTED { attribute(&message, name) } else { None };
+    let of_rejected = |name| if queue.name == REJECTED { attribute(message, name) } else { None };
     Ended {
         about: About::of(&queue.name, body, message_id.as_deref()),
         message_id: message_id.unwrap_or_default(),
@@ -234,7 +287,7 @@ fn ended(queue: &Queue, message: Message, with_body: bool) -> Ended {
         detail: of_rejected("Detail"),
         received: received.unwrap_or_default(),
         bytes: body.len(),
-        body: message.body.filter(|_| with_body),
+        body: message.body.clone().filter(|_| with_body),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::config::Queues;
 
 pub use about::About;
 pub use again::Unsendable;
-pub use ended::{Ended, Left, Sent};
+pub use ended::{Dropped, Ended, Left, Sent};
 pub use notices::Notices;
 
 /// SQS did not answer, or there is no such queue.
