@@ -47,6 +47,7 @@ const EXAMPLES: &str = "\
 Examples:
   groupage status                                   how full each queue is; what waits, and why
   groupage status task parcel-4711                  one task, and what it waits for
+  groupage status task parcel-4711 --wait           the same once it is settled
   groupage status --watch                           the same every 2 seconds
   groupage --json status --watch=10 routes          every 10 seconds a line of JSON";
 
@@ -56,6 +57,15 @@ enum Command {
     Task {
         /// Its id.
         id: String,
+        /// Wait until it is settled, whatever becomes of it. A task that was sent just now need not be known yet.
+        #[arg(long)]
+        wait: bool,
+        /// Wait for at most this long, then end with exit code 1.
+        #[arg(
+            long, value_name = "SECONDS", default_value_t = 60, requires = "wait",
+            value_parser = clap::value_parser!(u64).range(1..=86_400)
+        )]
+        timeout: u64,
     },
     /// One batch: its members, calls and outcome.
     Batch {
@@ -136,7 +146,10 @@ async fn look(command: Option<&Command>, connection: &Connection, access: &Acces
     let routes = stack::routes(connection).await?;
     let routes = routes.as_ref();
     match command {
-        Command::Task { id } => task::show(access, routes, &TaskId::new(id), output).await,
+        Command::Task { id, wait, timeout } => {
+            let wait = wait.then(|| Duration::from_secs(*timeout));
+            task::show(access, routes, &TaskId::new(id), wait, output).await
+        }
         Command::Batch { id } => batch::show(access, routes, &BatchId::new(id), output).await,
         Command::Routes { targets } => gates::show(&access.store, routes, *targets, output).await,
         Command::Sessions => sessions::show(&access.store, routes, output).await,

@@ -1,6 +1,8 @@
 //! One task: where it stands, what it waits for, and why it failed.
 
-use anyhow::Result;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
 use groupage_aws::System;
 use groupage_console::states;
 use groupage_console::words::{moment, why};
@@ -39,12 +41,33 @@ struct TaskStatus {
     expires_at_ms: Option<u64>,
 }
 
-/// Prints a task.
-pub async fn show(access: &Access, routes: Option<&Routes>, id: &TaskId, output: &Output) -> Result<()> {
-    let found = access.looking(routes).task(id, Freshness::Latest).await?;
+/// How often a task is looked at that is waited for.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Prints a task; with `wait`, once it is settled, or when so much time has passed.
+pub async fn show(
+    access: &Access,
+    routes: Option<&Routes>,
+    id: &TaskId,
+    wait: Option<Duration>,
+    output: &Output,
+) -> Result<()> {
+    let began = Instant::now();
+    let (found, is_late) = loop {
+        let found = access.looking(routes).task(id, Freshness::Latest).await?;
+        let is_settled = found.as_ref().is_some_and(|one| one.task.status.is_settled());
+        let is_late = wait.is_some_and(|wait| !is_settled && began.elapsed() >= wait);
+        if wait.is_none() || is_settled || is_late {
+            break (found, is_late);
+        }
+        tokio::time::sleep(EVERY).await;
+    };
     let one = found.ok_or_else(|| unknown("task", id.as_str()))?;
     let shown = TaskStatus::of(&one);
     output.sheet(&shown, || shown.sheet(&one, System.now()));
+    if is_late {
+        bail!("{id} is not settled after {} s", began.elapsed().as_secs());
+    }
     Ok(())
 }
 
