@@ -276,7 +276,8 @@ fn announce(
     let lines = exports(environment);
     let console = environment.iter().find(|(name, _)| *name == CONSOLE_URL).map_or("", |(_, link)| link.as_str());
     let file = options.data.join(ENVIRONMENT_FILE);
-    embedded::write_privately(&file, &lines).map_err(|source| Error::Environment { file: file.clone(), source })?;
+    embedded::write_privately(&file, &(warning(environment) + &lines))
+        .map_err(|source| Error::Environment { file: file.clone(), source })?;
     let driven_on = revived.waiting_tasks + revived.batches + revived.leaders;
     let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), value.as_str().into())).collect();
     let started = Started { environment, environment_file: file.clone(), revived };
@@ -292,6 +293,13 @@ fn announce(
         text + &format!("# {what} Stop with Ctrl-C.")
     });
     Ok(())
+}
+
+/// A line for a shell that has AWS keys of its own, which the others replace.
+fn warning(environment: &[(&str, String)]) -> String {
+    let key = environment.iter().find(|(name, _)| *name == "AWS_ACCESS_KEY_ID").map_or("", |(_, key)| key.as_str());
+    let says = "groupage: the AWS keys and region of this shell are replaced; a new shell has them again";
+    format!("case \"${{AWS_ACCESS_KEY_ID-}}\" in ''|'{key}') ;; *) echo '{says}' >&2 ;; esac\n")
 }
 
 /// Lines for a shell. No value holds a quote: they are names, URLs and ports.

@@ -5,15 +5,18 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use aws_config::SdkConfig;
-use groupage_aws::{Publication, RouteTable, StoredRoutes, System};
-use groupage_core::domain::Timestamp;
+use groupage_aws::{Connection, Publication, RouteTable, StoredRoutes, System};
+use groupage_console::words::counted;
 use groupage_core::domain::id::digest;
+use groupage_core::domain::{RouteName, Timestamp};
 use groupage_core::ports::Env;
+use groupage_core::routes::Routes;
 use serde::Serialize;
 use similar::TextDiff;
 
 use crate::output::{Ending, Output};
 use crate::sheet::{Cell, Moment, Sheet};
+use crate::stack::Access;
 use crate::{check, stack};
 
 /// Check a routes file and put it in force. Functions take it over within a minute.
@@ -68,6 +71,29 @@ struct Pushed<'a> {
     version: Option<Version<'a>>,
     former: Option<Version<'a>>,
     diff: String,
+    /// Routes of former files that this one does not have, and of which tasks wait.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unrouted: Vec<Unrouted>,
+}
+
+/// A route that the file does not have, and of which tasks wait.
+#[derive(Serialize)]
+struct Unrouted {
+    route: RouteName,
+    tasks: usize,
+    /// Whether these are all.
+    are_all: bool,
+}
+
+impl Unrouted {
+    fn warning(&self) -> String {
+        let (route, tasks) = (&self.route, counted(self.tasks, self.are_all));
+        format!(
+            "\nwarning: {tasks} tasks wait for the route {route}, which this file does not have. Nothing calls them \
+             before it is back: put it back until they are done, or cancel them (`groupage cancel --target \
+             {route}:VALUE`); `groupage status` names their Targets"
+        )
+    }
 }
 
 /// Checks a routes file and writes it to the route table. If that fails, what was in force before still is.
@@ -86,13 +112,14 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
         }
     };
     check::judge(Path::new(&what), &yaml, &allowed)?;
+    let (gone, unrouted) = unrouted(&connection, former.as_ref(), &yaml).await?;
     let diff = difference(former.as_ref(), &yaml, &what);
     let is_same = former.as_ref().is_some_and(|former| former.digest == digest(&[&yaml]));
     let pushed = if is_same || options.dry_run {
         None
     } else {
         let by = publisher(name, &connection.config).await?;
-        let publication = Publication { yaml: &yaml, by: &by, restores };
+        let publication = Publication { yaml: &yaml, by: &by, restores, gone: &gone };
         let pushed = table.publish(former.as_ref(), publication, System.now()).await?;
         let overtaken = "other routes were pushed meanwhile; yours are not in force. Look at the difference again";
         Some(pushed.context(overtaken)?)
@@ -103,15 +130,34 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
         version: pushed.as_ref().or(former.as_ref()).map(Version::from),
         former: former.as_ref().map(Version::from),
         diff,
+        unrouted,
     };
+    let warnings: String = report.unrouted.iter().map(Unrouted::warning).collect();
     output.result(&report, || match (&pushed, &report.version) {
         (Some(StoredRoutes { version, .. }), _) => {
-            format!("{}\n{what} is pushed as version {version}; it is in force everywhere within a minute", report.diff)
+            let pushed = format!("{what} is pushed as version {version}; it is in force everywhere within a minute");
+            format!("{}\n{pushed}{warnings}", report.diff)
         }
-        (None, Some(now)) if is_same => format!("{what} is in force already, as version {}", now.version),
-        (None, _) => format!("{}\n{what} is right; nothing is changed", report.diff),
+        (None, Some(now)) if is_same => format!("{what} is in force already, as version {}{warnings}", now.version),
+        (None, _) => format!("{}\n{what} is right; nothing is changed{warnings}", report.diff),
     });
     Ok(Ending::Well)
+}
+
+/// The routes that this file will not have and former ones had, as far as tasks of them may be left; and of which tasks
+/// wait now.
+async fn unrouted(
+    connection: &Connection,
+    former: Option<&StoredRoutes>,
+    yaml: &str,
+) -> Result<(Vec<RouteName>, Vec<Unrouted>)> {
+    let (Some(former), routes) = (former, Routes::parse(yaml)?) else { return Ok((Vec::new(), Vec::new())) };
+    let routes = routes.clone().without(former.gone_with(&routes));
+    let (tasks, are_all) = Access::to(connection).looking(Some(&routes)).unrouted().await?;
+    // Of one that goes now, messages may be on their way.
+    let is_kept = |name: &&RouteName| !former.gone.contains(name) || tasks.contains_key(name) || !are_all;
+    let gone = routes.gone().iter().filter(is_kept).cloned().collect();
+    Ok((gone, tasks.into_iter().map(|(route, tasks)| Unrouted { route, tasks, are_all }).collect()))
 }
 
 /// The version to go back to: the one that was asked for, or the one before that which is in force. If that is itself

@@ -193,7 +193,7 @@ impl Access {
 /// The routes in force, if any are pushed yet.
 pub async fn routes(connection: &Connection) -> Result<Option<Routes>> {
     let stored = connection.routes(&Arc::default()).load().await?;
-    stored.map(|stored| Routes::parse(&stored.yaml)).transpose().context("the stored routes file is wrong")
+    stored.map(|stored| stored.parse()).transpose().context("the stored routes file is wrong")
 }
 
 /// What the steps work with; what they consume goes to `meter`.

@@ -1,6 +1,7 @@
 //! What the console stands on: a stack's tables and queues, and what the steps of this process have done.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use groupage_aws::desk::{self, Desk};
@@ -8,7 +9,7 @@ use groupage_aws::entry::{Counts, NoRoutes, RouteSource};
 use groupage_aws::{Connection, Denied, Dynamo, Meter, Rights, RouteTable, Sqs, StoredRoutes, System, Units, Usage};
 use groupage_core::domain::task::RETENTION_DAYS;
 use groupage_core::domain::time::DAY_MS;
-use groupage_core::domain::{LaneId, RouteName, Timestamp, Tracker, TrackerId};
+use groupage_core::domain::{Failed, LaneId, RouteName, Timestamp, Tracker, TrackerId};
 use groupage_core::ports::{self, Env, Freshness, Lanes, Trackers};
 use groupage_core::routes::Routes;
 use groupage_core::steps;
@@ -58,6 +59,8 @@ pub struct Console {
     pub(crate) history: History,
     pub(crate) recorded: Option<Recorded>,
     pub(crate) watched: Watched<View>,
+    /// The first failed task of each route, as far as was looked. Each look goes on behind the one before.
+    pub(crate) failed: Mutex<(usize, BTreeMap<RouteName, Option<Failed>>)>,
     desk: Desk,
     store: Dynamo,
     outbox: Sqs,
@@ -105,6 +108,7 @@ impl Console {
             history: History::default(),
             recorded: None,
             watched: Watched::default(),
+            failed: Mutex::default(),
             desk: connection.desk(),
             store: connection.store(retention_ms, &meter),
             outbox: connection.sqs(&meter),

@@ -4,6 +4,7 @@ use groupage_core::domain::batch::{Batch, FollowUp, Status};
 use groupage_core::domain::gate::Standing;
 use groupage_core::domain::shown::Shown;
 use groupage_core::domain::tracker::{State, Tracker};
+use groupage_core::domain::why::Why;
 use groupage_core::domain::{Exception, Member, Timestamp};
 
 use crate::words::{relative, span};
@@ -25,10 +26,15 @@ pub const fn task(shown: Shown) -> &'static str {
     }
 }
 
-/// Where a batch stands.
+/// Where a batch stands that waits for this.
 #[must_use]
-pub const fn batch(batch: &Batch) -> &'static str {
+pub const fn batch(batch: &Batch, why: Option<&Why>) -> &'static str {
     match &batch.status {
+        Status::Frozen | Status::Paused { .. } if matches!(why, Some(Why::Held { .. })) => {
+            "held: a person holds its calls back"
+        }
+        Status::Paused { .. } if matches!(why, Some(Why::Away { .. })) => "held back: its downstream is away",
+        Status::Paused { .. } if batch.attempts == 0 => "held back: it was not called yet",
         Status::Open { .. } => "open: it is filling up",
         Status::Closing => "closing",
         Status::Frozen => "frozen: its members are final",
@@ -88,6 +94,7 @@ pub fn pace(tracker: &Tracker, done: u64, missing: u64, now: Timestamp) -> Optio
 
 #[cfg(test)]
 mod tests {
+    use groupage_core::domain::gate::Of;
     use groupage_core::domain::tracker::Options;
     use groupage_core::domain::{
         BatchId, Candidate, NotificationQueue, Reason, Results, Round, Target, TaskId, TrackerId,
@@ -112,6 +119,17 @@ mod tests {
             said,
             ["succeeded", "failed: too_heavy, after 2 calls", "goes round again after 1 call, with a pause of 2 s"]
         );
+    }
+
+    #[test]
+    fn a_batch_that_is_held_does_not_say_that_its_call_failed() {
+        let batch = Batch::express(BatchId::new("b"), Target::new("r:t"), &[], Timestamp(1)).paused(Timestamp(9));
+        let held = Why::Held { of: Of::Route, since: Timestamp(1), reason: None };
+        let retry = Why::Retry { at: Timestamp(9) };
+        assert_eq!(super::batch(&batch, Some(&held)), "held: a person holds its calls back");
+        assert_eq!(super::batch(&batch, Some(&retry)), "held back: it was not called yet");
+        let called = Batch { attempts: 1, ..batch };
+        assert_eq!(super::batch(&called, Some(&retry)), "paused: its call failed for now");
     }
 
     #[test]

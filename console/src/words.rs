@@ -67,6 +67,12 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// A number of things that were counted; those that were only looked at in part are at least so many.
+#[must_use]
+pub fn counted(number: usize, are_all: bool) -> String {
+    format!("{}{}", if are_all { "" } else { "at least " }, grouped(number as u64))
+}
+
 /// What something waits for, to be read behind "waits for".
 #[must_use]
 pub fn why(why: &Why, now: Timestamp) -> String {
@@ -77,6 +83,7 @@ pub fn why(why: &Why, now: Timestamp) -> String {
     match why {
         Why::NotBefore { due } => format!("its time: not before {} ({})", clock(*due), relative(*due, now)),
         Why::Turn => "its turn: a task before it in its lane is not settled".to_owned(),
+        Why::Route => "its route, which the routes file does not have: put it back, or cancel the task".to_owned(),
         Why::Election => "a leader: its election is on the way".to_owned(),
         Why::Leader { .. } => "its leader, which is at work".to_owned(),
         Why::LostLeader { since } => format!("another leader: the last one was lost {}", relative(*since, now)),

@@ -78,7 +78,8 @@ fn sheet(one: &OneBatch, now: Timestamp) -> Sheet {
         (true, true) => Tone::Wary,
         (false, true) => Tone::Good,
     };
-    let mut rows = vec![("batch", batch.id.as_str().into()), ("status", Cell::new(states::batch(batch), tone))];
+    let mut rows =
+        vec![("batch", batch.id.as_str().into()), ("status", Cell::new(states::batch(batch, one.why.as_ref()), tone))];
     rows.extend(one.why.as_ref().map(|reason| ("waits for", Cell::new(why(reason, now), Tone::Wary))));
     rows.push(("target", batch.target.whole().as_str().into()));
     rows.extend(session.map(|session| ("claimed by", session.as_str().into())));

@@ -4,12 +4,12 @@ use anyhow::Result;
 use groupage_aws::Connection;
 use groupage_aws::System;
 use groupage_aws::desk::{Depth, REJECTED};
-use groupage_console::words::{relative, why};
+use groupage_console::words::{counted, relative, why};
 use groupage_core::domain::Timestamp;
 use groupage_core::ports::Env;
 use groupage_core::steps::look::{Crowd, Group};
 
-use crate::output::{Output, grouped};
+use crate::output::Output;
 use crate::sheet::{Cell, Sheet, Tone};
 use crate::stack::{self, Access};
 
@@ -49,32 +49,32 @@ fn queues(depths: &[Depth]) -> Sheet {
 }
 
 fn waiting(sheet: Sheet, crowd: &Crowd, now: Timestamp) -> Sheet {
-    let targets: Vec<_> = crowd.groups.iter().take(LISTED).map(|group| row(group, now)).collect();
-    let is_empty = targets.is_empty();
-    let sheet = sheet.with_table("What waits, and why", &["Target", "tasks", "since", "waits for"], targets);
-    if is_empty {
-        return sheet.with_line("").with_line(Cell::new("Nothing waits for a batch or a call.", Tone::Good));
-    }
+    let targets: Vec<_> = crowd.groups.iter().take(LISTED).map(|group| row(group, crowd.is_all, now)).collect();
+    let stopped = crowd.stopped.iter().map(|lane| {
+        vec![lane.route().as_str().into(), lane.key().into(), Cell::new("a person: `groupage lane resume`", Tone::Bad)]
+    });
+    let sheet = sheet
+        .with_table("What waits, and why", &["Target", "tasks", "since", "waits for"], targets)
+        .with_table("Order keys that a failed task stopped", &["route", "key", "waits for"], stopped.collect());
     let listed = match crowd.groups.len().saturating_sub(LISTED) {
         0 => String::new(),
-        more => format!("{} more Targets are not listed. ", grouped(more as u64)),
+        more => format!("{} Targets are not listed. ", counted(more, crowd.is_all)),
     };
-    let sample = match crowd.is_all {
-        true => String::new(),
-        false => format!("A sample of what waits: {} tasks were looked at.", grouped(crowd.tasks as u64)),
+    let note = match (crowd.is_all, crowd.groups.is_empty() && crowd.stopped.is_empty()) {
+        (true, true) => Cell::new("Nothing waits for its time, a batch or a call.", Tone::Good),
+        (true, false) if listed.is_empty() => return sheet,
+        (true, false) => Cell::new(listed.trim_end(), Tone::Soft),
+        (false, _) => Cell::new(format!("{listed}A sample: not all that waits was looked at."), Tone::Soft),
     };
-    match listed + &sample {
-        nothing if nothing.is_empty() => sheet,
-        note => sheet.with_line(Cell::new(note.trim_end(), Tone::Soft)),
-    }
+    sheet.with_line("").with_line(note)
 }
 
-fn row(group: &Group, now: Timestamp) -> Vec<Cell> {
+fn row(group: &Group, is_all: bool, now: Timestamp) -> Vec<Cell> {
     let oldest = group.oldest.into_iter().chain(group.batches.iter().map(|one| one.batch.created_at)).min();
     let reasons: Vec<String> = group.reasons().into_iter().map(|reason| why(reason, now)).collect();
     vec![
         group.target.as_str().into(),
-        Cell::number(group.tasks() as u64),
+        counted(group.tasks(), is_all).into(),
         oldest.map(|oldest| relative(oldest, now)).unwrap_or_default().into(),
         Cell::new(reasons.join("\n"), Tone::Wary),
     ]
@@ -82,29 +82,26 @@ fn row(group: &Group, now: Timestamp) -> Vec<Cell> {
 
 #[cfg(test)]
 mod tests {
-    use groupage_core::domain::Target;
     use groupage_core::domain::why::Why;
+    use groupage_core::domain::{LaneId, RouteName, Target};
 
     use super::*;
 
     #[test]
     fn each_target_says_how_many_of_its_tasks_wait_since_when_and_for_what() {
-        let group = |target: &str, waiting| Group {
-            target: Target::new(target),
-            waiting,
-            oldest: Some(Timestamp(1_000)),
-            why: Some(Why::Window { until: Timestamp(9_000) }),
-            batches: Vec::new(),
-        };
-        let crowd = Crowd { groups: vec![group("r:hot", 1_200)], tasks: 1_200, is_all: false };
+        let (oldest, why) = (Some(Timestamp(1_000)), Some(Why::Window { until: Timestamp(9_000) }));
+        let hot = Group { waiting: 1_200, oldest, why, ..Group::empty(Target::new("r:hot")) };
+        let stopped = vec![LaneId::of(&RouteName::new("r"), "key-7")];
+        let crowd = Crowd { groups: vec![hot], stopped, is_all: false };
         let depth = |queue: &str, ready| Depth { queue: queue.to_owned(), ready, in_flight: 0, delayed: 0 };
         let text = waiting(queues(&[depth("tasks", 7), depth("rejected", 3)]), &crowd, Timestamp(4_000)).text(false);
         let row = text.lines().find(|line| line.contains("r:hot")).unwrap();
         let words: Vec<&str> = row.split_whitespace().collect();
-        assert_eq!(words[..5], ["r:hot", "1,200", "3", "s", "ago"]);
+        assert_eq!(words[..7], ["r:hot", "at", "least", "1,200", "3", "s", "ago"]);
+        assert!(text.contains("key-7  a person: `groupage lane resume`"), "{text}");
         assert!(row.ends_with("more tasks: its batch's window is open for 5 s"), "{row}");
-        assert!(text.ends_with("A sample of what waits: 1,200 tasks were looked at."), "{text}");
+        assert!(text.ends_with("A sample: not all that waits was looked at."), "{text}");
         let nothing = waiting(queues(&[depth("tasks", 0)]), &Crowd { is_all: true, ..Crowd::default() }, Timestamp(0));
-        assert!(nothing.text(false).ends_with("Nothing waits for a batch or a call."));
+        assert!(nothing.text(false).ends_with("Nothing waits for its time, a batch or a call."));
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use groupage_aws::System;
 use groupage_console::states;
-use groupage_console::words::{moment, why};
+use groupage_console::words::{counted, moment, why};
 use groupage_core::domain::gate::Of;
 use groupage_core::domain::{BatchId, Lock, Shard, Target, Timestamp};
 use groupage_core::ports::{Env, Locks, Tasks};
@@ -12,7 +12,7 @@ use groupage_core::steps::look::{OneShard, OneTarget};
 use serde::Serialize;
 
 use super::gates::tone;
-use crate::output::{Output, grouped, unknown};
+use crate::output::{Output, unknown};
 use crate::sheet::{Cell, Sheet, Tone};
 use crate::stack::Access;
 
@@ -104,21 +104,29 @@ impl From<Lock> for LockStatus {
 
 fn sheet(one: &OneTarget, now: Timestamp) -> Sheet {
     let (count, more) = one.waiting();
-    let mut rows = vec![("target", one.target.as_str().into()), ("waiting", number_of(count, more))];
+    let mut rows = vec![
+        ("target", one.target.as_str().into()),
+        ("waiting for a batch", counted(count, !more).into()),
+        ("in batches", counted(one.in_batches(), one.is_all).into()),
+    ];
+    if let (scheduled, Some(next)) = &one.scheduled {
+        rows.push(("scheduled", counted(*scheduled, one.is_all).into()));
+        rows.push(("the next waits for", Cell::new(why(next, now), Tone::Wary)));
+    }
     if let Some(reason) = one.shards.iter().find_map(|shard| shard.why.as_ref()) {
         rows.push(("waits for", Cell::new(why(reason, now), Tone::Wary)));
     }
     if let [home] = one.shards.as_slice() {
         rows.extend(leader(home, now).map(|leader| ("leader", leader)));
         rows.extend(home.open.as_ref().map(|open| {
-            ("open batch", format!("{}, {} tasks: {}", open.id, open.members.len(), states::batch(open)).into())
+            ("open batch", format!("{}, {} tasks: {}", open.id, open.members.len(), states::batch(open, None)).into())
         }));
     }
     let shards = one.shards.iter().map(|shard| {
         let reason = shard.why.as_ref().map(|reason| why(reason, now)).unwrap_or_default();
         vec![
             shard.shard.to_string().into(),
-            number_of(shard.waiting.len(), shard.more),
+            counted(shard.waiting.len(), !shard.more).into(),
             Cell::new(reason, Tone::Wary),
             leader(shard, now).unwrap_or_else(|| "".into()),
         ]
@@ -129,7 +137,7 @@ fn sheet(one: &OneTarget, now: Timestamp) -> Sheet {
         vec![
             one.batch.id.as_str().into(),
             Cell::number(one.batch.members.len() as u64),
-            states::batch(&one.batch).into(),
+            states::batch(&one.batch, one.why.as_ref()).into(),
             Cell::new(reason, Tone::Wary),
         ]
     });
@@ -145,10 +153,6 @@ fn sheet(one: &OneTarget, now: Timestamp) -> Sheet {
         .with_table("Shards", &["shard", "waiting", "waits for", "leader"], shards)
         .with_table("Batches", &["batch", "tasks", "status", "waits for"], batches.collect())
         .with_table("Gates before its calls", &["calls of", "standing"], gates.collect())
-}
-
-fn number_of(count: usize, more: bool) -> Cell {
-    format!("{}{}", grouped(count as u64), if more { " or more" } else { "" }).into()
 }
 
 fn leader(shard: &OneShard, now: Timestamp) -> Option<Cell> {

@@ -20,7 +20,7 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
     let one = found
         .ok_or_else(|| Trouble::Unknown(format!("no batch {name} is known: it settled long ago, or never was")))?;
     let (now, batch) = (visit.now, &one.batch);
-    let mut rows = vec![("status", html! { strong { (states::batch(batch)) } })];
+    let mut rows = vec![("status", html! { strong { (states::batch(batch, one.why.as_ref())) } })];
     rows.extend(one.why.as_ref().map(|why| ("waits for", reason(why, now))));
     rows.push(("Target", page::target(&batch.target)));
     rows.extend(filling(visit, batch));

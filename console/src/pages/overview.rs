@@ -1,9 +1,13 @@
 //! The page that stays open: what waits and why, what needs a person, and the pipeline at work.
 
+use std::sync::PoisonError;
+
 use groupage_aws::desk::{Depth, NOTIFICATIONS};
 use groupage_core::domain::failed::Wanted;
 use groupage_core::domain::why::Seen;
-use groupage_core::domain::{RouteName, Timestamp};
+use groupage_core::domain::{Failed, RouteName, Timestamp};
+use groupage_core::routes::Route;
+use groupage_core::steps::look::Crowd;
 use maud::{Markup, html};
 
 use super::figures;
@@ -13,7 +17,7 @@ use crate::backend::{BUDGET, Trouble, Visit};
 use crate::chart::{self, Stage};
 use crate::page::{Page, id, table, time};
 use crate::view::{Kind, View};
-use crate::words::grouped;
+use crate::words::{counted, grouped};
 
 /// Targets that are listed.
 const TARGETS: usize = 12;
@@ -21,9 +25,7 @@ const TARGETS: usize = 12;
 const ROUTES: usize = 40;
 /// Routes whose gates are read in any case.
 const FIRST: usize = 10;
-/// Routes of which it is looked whether tasks failed: each costs a look into sixteen parts.
-const ROUTES_FAILED: usize = 6;
-/// Read units that are kept for that.
+/// Read units that are kept to look for failed tasks: for each route that costs a look into sixteen parts.
 const FOR_FAILED: f64 = 20.0;
 /// The steps behind the queues, in their order.
 const STEPS: [&str; 5] = ["register-task", "register-task", "elect-leader", "group-batch", "batch-handler"];
@@ -43,7 +45,9 @@ pub async fn show(visit: &Visit<'_>) -> Result<Page, Trouble> {
         async { Ok(figures::ask(visit).await) },
     )?;
     let gates = gates(visit).await?;
-    let needs = needs(visit, &depths, &gates).await?;
+    let mut needs = needs(visit, &depths, &gates);
+    needs.extend(hidden(&crowd));
+    needs.extend(failed(visit).await?);
     let live = html! {
         h1 { "Overview" }
         @if visit.routes.is_none() {
@@ -72,7 +76,7 @@ async fn gates(visit: &Visit<'_>) -> Result<Vec<(RouteName, Seen)>, Trouble> {
     Ok(gates)
 }
 
-async fn needs(visit: &Visit<'_>, depths: &[Depth], gates: &[(RouteName, Seen)]) -> Result<Vec<Need>, Trouble> {
+fn needs(visit: &Visit<'_>, depths: &[Depth], gates: &[(RouteName, Seen)]) -> Vec<Need> {
     let mut needs = Vec::new();
     for depth in depths.iter().filter(|depth| is_ended(depth) && depth.all() > 0) {
         let address = View::of(Kind::Ended).with("queue", &depth.queue).address();
@@ -90,26 +94,62 @@ async fn needs(visit: &Visit<'_>, depths: &[Depth], gates: &[(RouteName, Seen)])
             html! { "Target " (crate::page::target(target)) ": held by a person since " (time(held.since, visit.now)) };
         needs.push(Need { what });
     }
-    let mut spending = visit.spending(0.0);
-    for route in visit.routes.iter().flat_map(|routes| routes.iter()).take(ROUTES_FAILED) {
-        if !spending.affords_one() {
+    needs
+}
+
+/// What nothing moves before a person does: order keys that a failed task stopped, and tasks whose route is gone.
+fn hidden(crowd: &Crowd) -> Vec<Need> {
+    let stopped = crowd.stopped.iter().map(|lane| {
+        let (route, key) = (lane.route(), lane.key());
+        let address = View::of(Kind::Lane).with("route", route.as_str()).with("id", key).address();
+        html! { a href=(address) { "order key " (id(key)) } " of route " (id(route.as_str())) ": a failed task stopped it" }
+    });
+    let unrouted = crowd.unrouted().into_iter().map(|(route, tasks)| {
+        html! {
+            strong { (counted(tasks, crowd.is_all)) } " tasks wait for the route " (id(route.as_str()))
+            ", which the routes file does not have: put it back, or cancel them"
+        }
+    });
+    stopped.chain(unrouted).map(|what| Need { what }).collect()
+}
+
+/// Failed tasks of all routes. One look goes through as many routes as the page may read, one at least, and the next
+/// goes on behind them.
+async fn failed(visit: &Visit<'_>) -> Result<Vec<Need>, Trouble> {
+    let routes: Vec<&Route> = visit.routes.iter().flat_map(|routes| routes.iter()).collect();
+    let kept = || visit.console.failed.lock().unwrap_or_else(PoisonError::into_inner);
+    let (begin, mut spending) = (kept().0, visit.spending(0.0));
+    for (place, route) in (begin..).zip(routes.iter().cycle().skip(begin % routes.len().max(1)).take(routes.len())) {
+        if !spending.affords_one() && place > begin {
             break;
         }
         let (target, reason) = (None, None);
         let wanted = Wanted { route: route.name.clone(), target, reason, from: Timestamp(0), until: visit.now };
-        let failed = visit.failing().list(&wanted.kept_for(route.keep_failed_ms, visit.now), None, 1).await?;
-        if let Some(first) = failed.tasks.first() {
-            let what = html! {
-                a href=(View::of(Kind::Failed).with("route", route.name.as_str()).address()) {
-                    "tasks of route " (id(route.name.as_str()))
-                }
-                " failed, the first of them " (time(first.filed.at, visit.now))
-                ": " (crate::page::task(&first.filed.id)) ", " (id(first.reason.as_str()))
-            };
-            needs.push(Need { what });
-        }
+        let found = visit.failing().list(&wanted.kept_for(route.keep_failed_ms, visit.now), None, 1).await?;
+        let mut kept = kept();
+        kept.1.insert(route.name.clone(), found.tasks.into_iter().next());
+        kept.0 = (place + 1) % routes.len();
+    }
+    let mut kept = kept();
+    kept.1.retain(|name, _| routes.iter().any(|route| route.name == *name));
+    let failed = kept.1.iter().filter_map(|(name, first)| Some((name, first.as_ref()?)));
+    let mut needs: Vec<Need> = failed.map(|(name, first)| failed_of(name, first, visit.now)).collect();
+    if kept.1.len() < routes.len() {
+        let what = html! {
+            "failed tasks were looked for in " (kept.1.len()) " of " (routes.len()) " routes so far: the next looks go on"
+        };
+        needs.push(Need { what });
     }
     Ok(needs)
+}
+
+fn failed_of(route: &RouteName, first: &Failed, now: Timestamp) -> Need {
+    let what = html! {
+        a href=(View::of(Kind::Failed).with("route", route.as_str()).address()) { "tasks of route " (id(route.as_str())) }
+        " failed, the first of them " (time(first.filed.at, now))
+        ": " (crate::page::task(&first.filed.id)) ", " (id(first.reason.as_str()))
+    };
+    Need { what }
 }
 
 /// Whether messages in this queue need a person.

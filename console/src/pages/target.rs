@@ -12,6 +12,7 @@ use crate::backend::{Trouble, Visit};
 use crate::page::{self, Page, bar, facts, id, reason, table, text, time};
 use crate::states;
 use crate::view::View;
+use crate::words::counted;
 
 /// Waiting tasks that are listed.
 const LISTED: usize = 50;
@@ -41,14 +42,23 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
 
 fn summary<'a>(visit: &Visit<'_>, one: &OneTarget) -> Vec<(&'a str, Markup)> {
     let (count, more) = one.waiting();
-    let mut rows = vec![("waiting", html! { (page::count(count)) @if more { " or more" } " tasks" })];
+    let mut rows = vec![
+        ("waiting for a batch", html! { (counted(count, !more)) " tasks" }),
+        ("in batches", html! { (counted(one.in_batches(), one.is_all)) " tasks" }),
+    ];
+    if let (scheduled, Some(next)) = &one.scheduled {
+        rows.push((
+            "scheduled",
+            html! { (counted(*scheduled, one.is_all)) " tasks; the next waits for " (reason(next, visit.now)) },
+        ));
+    }
     let Some(home) = one.shards.first() else { return rows };
     if let Some(why) = one.shards.iter().find_map(|shard| shard.why.as_ref()) {
         rows.push(("they wait for", reason(why, visit.now)));
     }
     rows.extend(leader(home, visit.now));
     if let Some(open) = &home.open {
-        rows.push(("open batch", html! { (page::batch(&open.id)) " " (states::batch(open)) }));
+        rows.push(("open batch", html! { (page::batch(&open.id)) " " (states::batch(open, None)) }));
         rows.extend(batch::filling(visit, open).map(|(_, bar)| ("filling up", bar)));
     }
     rows
@@ -58,7 +68,7 @@ fn batches(visit: &Visit<'_>, one: &OneTarget) -> Markup {
     let rows = one.batches.iter().map(|one| {
         let filling = batch::filling(visit, &one.batch).map_or_else(|| html! {}, |(_, bar)| bar);
         let why = one.why.as_ref().map_or_else(|| html! { "nothing" }, |why| reason(why, visit.now));
-        vec![page::batch(&one.batch.id), html! { (states::batch(&one.batch)) }, filling, why]
+        vec![page::batch(&one.batch.id), html! { (states::batch(&one.batch, one.why.as_ref())) }, filling, why]
     });
     let columns = ["batch", "status", "tasks", "waits for"];
     table("Batches that have been due for longest", &columns, rows.collect(), "None is unfinished.")
@@ -127,8 +137,7 @@ pub fn standing(seen: &Seen, now: Timestamp) -> Markup {
 
 fn shards(one: &OneTarget, now: Timestamp) -> Markup {
     let rows = one.shards.iter().map(|shard| {
-        let more = if shard.more { " or more" } else { "" };
-        let waiting = html! { (page::count(shard.waiting.len())) (more) };
+        let waiting = html! { (counted(shard.waiting.len(), !shard.more)) };
         let why = shard.why.as_ref().map_or_else(|| html! { "nothing waits" }, |why| reason(why, now));
         let leader = leader(shard, now).map_or_else(|| html! { "none" }, |(_, leader)| leader);
         vec![html! { (shard.shard) }, waiting, why, leader]

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use crate::backend::{Trouble, Visit};
 use crate::page::{self, Page, bar, reason, table, time};
 use crate::view::{Kind, View};
+use crate::words::counted;
 
 /// Targets that are listed.
 const LISTED: usize = 50;
@@ -32,26 +33,26 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
 
 /// The first Targets of a crowd, as a table.
 pub fn listed(crowd: &Crowd, most: usize, visit: &Visit<'_>) -> Markup {
-    let rows = crowd.groups.iter().take(most).map(|group| row(group, visit)).collect();
+    let rows = crowd.groups.iter().take(most).map(|group| row(group, crowd.is_all, visit)).collect();
     html! {
         (table("What waits, and why", &["Target", "tasks", "since", "waits for", "batches"], rows, "Nothing waits."))
         @if !crowd.is_all {
             p.note {
-                "A sample: of what waits, the first " (page::count(crowd.tasks)) " tasks in eight places of the index, and \
-                 of each route the batches that have been due for longest."
+                "A sample: some of the waiting tasks, those that fall due next, and of each route the batches that have \
+                 been due for longest. There may be more tasks, and more Targets."
             }
         }
-        @if crowd.groups.len() > most { p { "The first " (most) " of " (page::count(crowd.groups.len())) " Targets are listed." } }
+        @if crowd.groups.len() > most { p { "The first " (most) " of " (counted(crowd.groups.len(), crowd.is_all)) " Targets are listed." } }
     }
 }
 
-fn row(group: &Group, visit: &Visit<'_>) -> Vec<Markup> {
+fn row(group: &Group, is_all: bool, visit: &Visit<'_>) -> Vec<Markup> {
     let now = visit.now;
     let route = visit.routes.as_ref().and_then(|routes| routes.get(&group.target.route()));
     let most = route.map(|route| route.for_target(&group.target).batch.max_items);
     vec![
         page::target(&group.target),
-        html! { (page::count(group.tasks())) },
+        html! { (counted(group.tasks(), is_all)) },
         since(group, now),
         reasons(group, now),
         html! {

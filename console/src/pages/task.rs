@@ -97,6 +97,9 @@ fn outcome(task: &Task, batch: &Batch) -> Option<(Timestamp, Markup)> {
             let what = if task.status.is_settled() { task.status.word() } else { "its batch was settled" };
             Some((*at, html! { (what) " after " (calls) " of the batch" }))
         }
+        batch::Status::Paused { until } if batch.attempts == 0 => {
+            Some((*until, html! { "held back until then, before its first call" }))
+        }
         batch::Status::Paused { until } => Some((*until, html! { "the next attempt, after " (calls) })),
         batch::Status::Open { .. }
         | batch::Status::Closing

@@ -1,6 +1,8 @@
 //! What was read of a stack, without a type of the SDK.
 
-use groupage_core::domain::Timestamp;
+use std::collections::BTreeMap;
+
+use groupage_core::domain::{RouteName, Timestamp};
 use groupage_core::routes::{Allowed, Secret};
 
 /// Something that was asked for, or why it could not be read.
@@ -61,6 +63,8 @@ pub struct Pushed {
     pub version: u64,
     /// Its text.
     pub yaml: String,
+    /// Routes of former files that it does not have, with the tasks that wait for them; and whether these are all.
+    pub unrouted: Read<(BTreeMap<RouteName, usize>, bool)>,
 }
 
 /// A secret that a route names.

@@ -129,7 +129,7 @@ fn usable(stored: &StoredRoutes, old: Option<&Loaded>) -> Result<Arc<Routes>, ro
     if let Some(same) = old.filter(|old| old.digest == stored.digest) {
         return Ok(Arc::clone(&same.routes));
     }
-    let routes = Arc::new(Routes::parse(&stored.yaml)?);
+    let routes = Arc::new(stored.parse()?);
     info!(version = stored.version, digest = stored.digest, "routes loaded");
     Ok(routes)
 }

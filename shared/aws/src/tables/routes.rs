@@ -11,9 +11,10 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{ReturnConsumedCapacity, TransactWriteItem};
 use futures::FutureExt;
 use futures::future::try_join_all;
-use groupage_core::domain::Timestamp;
 use groupage_core::domain::id::digest;
+use groupage_core::domain::{RouteName, Timestamp};
 use groupage_core::ports::Result;
+use groupage_core::routes::{self, Routes};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Tables;
@@ -54,6 +55,30 @@ pub struct StoredRoutes {
     /// The former version whose file this is, if it was pushed to go back to that one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restores: Option<u64>,
+    /// Routes of former files that this one does not have, and of which tasks may be left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<RouteName>,
+}
+
+/// The most routes that are remembered as gone: each costs a look up to 16 read units.
+const GONE: usize = 8;
+
+impl StoredRoutes {
+    /// The routes of this file.
+    ///
+    /// # Errors
+    /// The file is wrong.
+    pub fn parse(&self) -> std::result::Result<Routes, routes::Error> {
+        Ok(Routes::parse(&self.yaml)?.without(self.gone.clone()))
+    }
+
+    /// The routes of this file and before that these do not have: those first that went last.
+    pub fn gone_with(&self, routes: &Routes) -> Vec<RouteName> {
+        let own = Routes::parse(&self.yaml).map(|own| own.iter().map(|route| route.name.clone()).collect());
+        let names: Vec<RouteName> = own.unwrap_or_default();
+        let gone = names.into_iter().chain(self.gone.iter().cloned());
+        gone.filter(|name| routes.get(name).is_none()).take(GONE).collect()
+    }
 }
 
 /// What is to be published.
@@ -65,6 +90,8 @@ pub struct Publication<'a> {
     pub by: &'a str,
     /// The former version whose file it is.
     pub restores: Option<u64>,
+    /// Routes that it does not have, and of which tasks may be left.
+    pub gone: &'a [RouteName],
 }
 
 #[derive(Serialize)]
@@ -144,7 +171,9 @@ impl RouteTable {
             if let Some(same) = former.as_ref().filter(|former| former.digest == digest(&[yaml])) {
                 return Ok(same.clone());
             }
-            let publication = Publication { yaml, by, restores: None };
+            let routes = Routes::parse(yaml).ok();
+            let gone = former.as_ref().zip(routes.as_ref()).map(|(former, routes)| former.gone_with(routes));
+            let publication = Publication { yaml, by, restores: None, gone: &gone.unwrap_or_default() };
             if let Some(pushed) = self.publish(former.as_ref(), publication, now).await? {
                 return Ok(pushed);
             }
@@ -163,7 +192,7 @@ impl RouteTable {
         now: Timestamp,
     ) -> Result<Option<StoredRoutes>> {
         const WHAT: &str = "write the routes";
-        let Publication { yaml, by, restores } = publication;
+        let Publication { yaml, by, restores, gone } = publication;
         let uncounted = match former {
             Some(former) if former.version == 0 => Some(self.counted(former).await?),
             Some(_) | None => None,
@@ -176,6 +205,7 @@ impl RouteTable {
             version: before + 1,
             pushed_by: Some(by.to_owned()),
             restores,
+            gone: gone.to_vec(),
         };
         let unchanged = match former {
             None => vec![Clause::Absent("Name")],

@@ -17,6 +17,8 @@ pub enum Why {
     },
     /// A task before it in its lane is not settled.
     Turn,
+    /// Its route, which the routes file does not have (any more).
+    Route,
     /// No leader yet: its election is on the way, or sweep makes up for it.
     Election,
     /// Its leader is at work, and has no batch open.

@@ -94,7 +94,7 @@ impl Tasks for MemoryStore {
         let of_part = tables.due.iter().filter(|(due, id)| *due < look.before && Part::of_task(id) == look.part);
         let entry = |(due, id): &(Timestamp, TaskId)| {
             let Status::Scheduled { target, .. } = &tables.tasks.get(id)?.status else { return None };
-            let what = Scheduled { id: id.clone(), target: target.clone() };
+            let what = Scheduled { id: id.clone(), target: target.clone(), due: *due };
             Some(Entry { at: Position(Filed { at: *due, id: id.clone() }.to_string()), what })
         };
         Ok(in_order(of_part.filter_map(entry), look.after, look.limit))

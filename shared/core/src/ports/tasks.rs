@@ -90,6 +90,8 @@ pub struct Scheduled {
     pub id: TaskId,
     /// What it is grouped by then.
     pub target: Target,
+    /// When its time comes.
+    pub due: Timestamp,
 }
 
 /// A page of all tasks, as far as they are looked for.

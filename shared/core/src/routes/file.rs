@@ -328,7 +328,7 @@ impl File {
             }
         }
         let compiled = |entry: Spanned<RouteEntry>| entry.value.compile(entry.referenced.line());
-        Ok(Routes { routes: self.routes.into_iter().map(compiled).collect() })
+        Ok(Routes { routes: self.routes.into_iter().map(compiled).collect(), gone: Vec::new() })
     }
 }
 

@@ -59,6 +59,7 @@ pub struct Error {
 #[derive(Clone, Debug)]
 pub struct Routes {
     routes: Vec<Route>,
+    gone: Vec<RouteName>,
 }
 
 /// One route, compiled.
@@ -219,6 +220,17 @@ impl Routes {
     /// The first mistake, with its line and field.
     pub fn parse(yaml: &str) -> Result<Self, Error> {
         File::parse(yaml)?.compile()
+    }
+
+    /// The same routes, beside the names that former files had and this one has not.
+    #[must_use]
+    pub fn without(self, gone: Vec<RouteName>) -> Self {
+        Self { gone, ..self }
+    }
+
+    /// The names of former routes of which tasks may be left.
+    pub fn gone(&self) -> &[RouteName] {
+        &self.gone
     }
 
     /// The route with this name.

@@ -30,7 +30,19 @@ pub(super) fn routes(seen: &Seen) -> Vec<Finding> {
             (routes.iter().count(), found)
         }
     };
-    findings(CHECK, format!("{version} is in force: {count} routes"), [("", found)])
+    let mut all = vec![("", found)];
+    match &pushed.unrouted {
+        Err(unread) => all.push(("", unread.into())),
+        Ok((tasks, are_all)) => {
+            let at_least = if *are_all { "" } else { "at least " };
+            for (route, tasks) in tasks {
+                let what = format!("{at_least}{tasks} tasks wait for this route, which {version} does not have");
+                let todo = format!("put it back until they are done, or `groupage cancel --target {route}:VALUE`");
+                all.push((route.as_str(), Found::wrong(what, todo)));
+            }
+        }
+    }
+    findings(CHECK, format!("{version} is in force: {count} routes"), all)
 }
 
 pub(super) fn secrets(seen: &Seen) -> Vec<Finding> {

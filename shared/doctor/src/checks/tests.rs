@@ -61,7 +61,7 @@ fn well() -> Seen {
         now: NOW,
         own_version: "1.2.3".to_owned(),
         version: Some("1.2.3".to_owned()),
-        routes: Ok(Some(Pushed { version: 4, yaml: ROUTES.to_owned() })),
+        routes: Ok(Some(Pushed { version: 4, yaml: ROUTES.to_owned(), unrouted: Ok(([].into(), true)) })),
         allowed: Allowed::nothing(),
         secrets: vec![KeptSecret {
             route: "r".to_owned(),
@@ -148,7 +148,9 @@ fn a_stack_of_another_version_is_found() {
 fn routes_that_are_absent_broken_or_forbidden_are_found() {
     let (_, what) = wrong(Check::Routes, |seen| seen.routes = Ok(None));
     assert!(what.starts_with("no routes are in force"));
-    let push = |yaml: String| move |seen: &mut Seen| seen.routes = Ok(Some(Pushed { version: 9, yaml }));
+    let push = |yaml: String| {
+        move |seen: &mut Seen| seen.routes = Ok(Some(Pushed { version: 9, yaml, unrouted: Ok(([].into(), true)) }))
+    };
     let (_, what) = wrong(Check::Routes, push("version: 1\nroutes: 7".to_owned()));
     assert!(what.starts_with("version 9 cannot be used: line 2"), "{what}");
     let (_, what) = wrong(Check::Routes, push(ROUTES.replace("a.example", "10.0.0.1")));

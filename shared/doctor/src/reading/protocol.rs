@@ -1,14 +1,16 @@
 //! What the protocol's own tables say: routes, locks, sessions, and what waits.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aws_config::SdkConfig;
 use aws_sdk_secretsmanager::Client;
 use futures::future::join_all;
-use groupage_aws::{Connection, Dynamo};
+use groupage_aws::{Connection, Dynamo, System};
 use groupage_core::domain::{Lock, Pool, Target, Timestamp};
 use groupage_core::ports::{Census, Look, Segment, Sessions, Tasks};
 use groupage_core::routes::{Route, Routes, Secret};
+use groupage_core::steps::look::Looking;
 
 use super::answers::{unheard, unread};
 use crate::seen::{Cloud, KeptSecret, Lease, LongWait, Pushed, Read, Step, Unread};
@@ -19,8 +21,16 @@ fn store(connection: &Connection) -> Dynamo {
 }
 
 pub(super) async fn routes(connection: &Connection) -> Read<Option<Pushed>> {
-    let stored = connection.routes(&Arc::default()).load().await.map_err(unheard)?;
-    Ok(stored.map(|stored| Pushed { version: stored.version, yaml: stored.yaml }))
+    let Some(stored) = connection.routes(&Arc::default()).load().await.map_err(unheard)? else { return Ok(None) };
+    let unrouted = match stored.parse() {
+        Ok(routes) => {
+            let looking = Looking { store: &store(connection), env: &System, routes: Some(&routes) };
+            looking.unrouted().await.map_err(|error| Unread(error.to_string()))
+        }
+        // The check of the routes says why.
+        Err(_) => Ok((BTreeMap::new(), true)),
+    };
+    Ok(Some(Pushed { version: stored.version, yaml: stored.yaml, unrouted }))
 }
 
 /// The routes that can be used.

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, ReturnValue, TransactWriteItem};
 use futures::FutureExt;
+use groupage_core::domain::failed::Filed;
 use groupage_core::domain::task::{self, Candidate, Status, Task, Ties};
 use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId, Traits};
 use groupage_core::ports::{
@@ -202,9 +203,11 @@ impl Tasks for Dynamo {
         let entries = found.into_iter().map(|item| {
             let (id, target) = (id_in(&item, ID), text_in(&item, GROUPED_BY).map(Target::new));
             let target = target.ok_or_else(|| nonsense(TABLE, &id, GROUPED_BY, "is missing"))?;
+            let filed = text_in(&item, FILED_AT).and_then(|at| at.parse().ok());
+            let Filed { at: due, .. } = filed.ok_or_else(|| nonsense(TABLE, &id, FILED_AT, "names no time"))?;
             let keys =
                 [ID, FILED, FILED_AT].iter().filter_map(|key| Some(((*key).to_owned(), item.get(*key)?.clone())));
-            Ok(Entry { at: position_of(&keys.collect())?, what: Scheduled { id: TaskId::new(id), target } })
+            Ok(Entry { at: position_of(&keys.collect())?, what: Scheduled { id: TaskId::new(id), target, due } })
         });
         Ok(Entries { found: entries.collect::<Result<_>>()?, are_last: next.is_none() })
     }

@@ -1,8 +1,9 @@
-//! What waits, seen from above: some of the waiting tasks and of the unfinished batches, by Target.
+//! What waits, seen from above: some of the waiting and scheduled tasks and of the unfinished batches, by Target.
 //!
 //! There is no list of Targets, and a stack may have millions of waiting tasks. So a look takes the first entries of
-//! each segment of the index of waiting tasks, and those batches of each route that have been due for longest. On a
-//! stack on which little waits that is all of it; on any other it is a sample, and says so.
+//! each segment of the index of waiting tasks, the tasks of each part that fall due next, and those batches of each
+//! route that have been due for longest. On a stack on which little waits that is all of it; on any other it is a
+//! sample, and says so.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +11,25 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{Allowance, CONCURRENCY, Error, Looking, OneBatch};
 use crate::domain::why::Why;
-use crate::domain::{BatchId, Part, RouteName, Target, Timestamp};
-use crate::ports::{Batches, Env, Gates, Lanes, Locks, Look, Segment, Tasks, WaitingPage};
-use crate::routes::Route;
+use crate::domain::{BatchId, LaneId, Part, RouteName, Target, Timestamp};
+use crate::ports::{Batches, Entries, Env, Gates, Lanes, Locks, Look, Scheduled, Segment, Tasks, WaitingPage};
+use crate::routes::{Route, Routes};
 
 /// The index of waiting tasks is looked at in this many places.
 const SEGMENTS: u8 = 8;
 /// This many of the entries in each.
 const OF_SEGMENT: usize = 125;
+/// The same of what is asked about the routes that are gone.
+const OF_SEGMENT_GONE: usize = 2_000;
+/// This many of the scheduled tasks of each part.
+const OF_DUE: usize = 20;
+/// This many of the order keys that a failed task stopped are named, of each of so many routes.
+const STOPPED: usize = 20;
 /// Parts of the index of unfinished batches that are looked at, over all routes: each costs half a read unit. A stack
 /// with few routes is looked at whole.
-pub(super) const PARTS: usize = 144;
+pub(super) const PARTS: usize = 128;
 /// The same of a stack of which the waiting tasks have cost their part already.
-const PARTS_OF_MANY: usize = 64;
+const PARTS_OF_MANY: usize = 48;
 /// This many of the batches in each.
 const OF_PART: usize = 4;
 /// This many batches are read.
@@ -38,9 +45,9 @@ const ANY_TIME: Timestamp = Timestamp(u64::MAX);
 pub struct Crowd {
     /// By Target, those first that have most tasks.
     pub groups: Vec<Group>,
-    /// Waiting tasks that were looked at.
-    pub tasks: usize,
-    /// Whether these are all that wait.
+    /// The order keys that a failed task stopped, of each route those first that have been so for longest.
+    pub stopped: Vec<LaneId>,
+    /// Whether this is all that waits.
     pub is_all: bool,
 }
 
@@ -51,7 +58,11 @@ pub struct Group {
     pub target: Target,
     /// Its waiting tasks, of those that were looked at.
     pub waiting: usize,
-    /// Since when the first of them has waited.
+    /// Its scheduled tasks, of those that were looked at.
+    pub scheduled: usize,
+    /// When the next of them falls due.
+    pub due: Option<Why>,
+    /// Since when the first of its waiting tasks has waited.
     pub oldest: Option<Timestamp>,
     /// What they wait for, if that was looked into.
     pub why: Option<Why>,
@@ -65,54 +76,112 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
     /// # Errors
     /// A table did not answer.
     pub async fn crowd(&self, of: Option<&RouteName>) -> Result<Crowd, Error> {
-        let routes = self.routes.into_iter().flat_map(crate::routes::Routes::iter);
-        let routes: Vec<&Route> = routes.filter(|route| of.is_none_or(|name| *name == route.name)).collect();
-        let (mut crowd, mut groups) = self.waiting(of).await?;
-        let parts = if crowd.is_all { PARTS } else { PARTS_OF_MANY };
-        let (ids, are_all) = self.unfinished(&routes, parts).await?;
-        let mut allowance = Allowance::default();
-        let (batches, are_read) = self.batches(&ids, &mut allowance).await?;
-        crowd.is_all &= are_all && are_read;
-        for batch in batches {
-            groups.entry(batch.batch.target.whole()).or_default().2.push(batch);
-        }
-        crowd.groups = groups.into_iter().map(Group::of).collect();
-        crowd.groups.sort_by_key(|group| (std::cmp::Reverse(group.tasks()), group.oldest, group.target.clone()));
-        for group in crowd.groups.iter_mut().filter(|group| group.waiting > 0).take(LOCKS) {
-            let (lock, open) = self.lock_within(&group.target, &mut allowance).await?;
-            group.why = Some(Why::of_waiting(lock.as_ref(), open.as_ref(), self.env.now()));
+        let is_wanted = |name: &RouteName| of.is_none_or(|of| of == name);
+        let routes: Vec<&Route> = self.routes.into_iter().flat_map(Routes::iter).collect();
+        let gone = self.routes.map(Routes::gone).unwrap_or_default();
+        let names =
+            routes.iter().map(|route| (&route.name, route.is_pulled())).chain(gone.iter().map(|gone| (gone, true)));
+        let names: Vec<(&RouteName, bool)> = names.filter(|(name, _)| is_wanted(name)).collect();
+        let mut crowd = self.crowd_of(&is_wanted, &names, OF_SEGMENT).await?;
+        for route in routes.iter().filter(|route| route.is_ordered() && is_wanted(&route.name)).take(STOPPED) {
+            crowd.stopped.extend(self.store.stopped(&route.name, STOPPED).await?);
         }
         Ok(crowd)
     }
 
-    async fn waiting(&self, of: Option<&RouteName>) -> Result<(Crowd, Groups), Error> {
+    /// What waits of routes that are gone from the routes file: how many tasks of each, and whether that is all.
+    ///
+    /// # Errors
+    /// A table did not answer.
+    pub async fn unrouted(&self) -> Result<(BTreeMap<RouteName, usize>, bool), Error> {
+        let gone = self.routes.map(Routes::gone).unwrap_or_default();
+        let names: Vec<(&RouteName, bool)> = gone.iter().map(|name| (name, true)).collect();
+        if names.is_empty() {
+            return Ok((BTreeMap::new(), true));
+        }
+        let crowd = self.crowd_of(&|name| gone.contains(name), &names, OF_SEGMENT_GONE).await?;
+        Ok((crowd.unrouted(), crowd.is_all))
+    }
+
+    /// What waits of the routes that are wanted, of which these have batches that may be pulled.
+    async fn crowd_of(
+        &self,
+        is_wanted: &impl Fn(&RouteName) -> bool,
+        names: &[(&RouteName, bool)],
+        of_segment: usize,
+    ) -> Result<Crowd, Error> {
+        let mut groups = Groups::new();
+        let are_all_waiting = self.waiting(is_wanted, of_segment, &mut groups).await?;
+        let are_all_scheduled = self.scheduled(is_wanted, &mut groups).await?;
+        let parts = if are_all_waiting { PARTS } else { PARTS_OF_MANY };
+        let (ids, are_all) = self.unfinished(names, parts).await?;
+        let mut allowance = Allowance::default();
+        let (batches, are_read) = self.batches(&ids, &mut allowance).await?;
+        for batch in batches {
+            group_of(&mut groups, &batch.batch.target).batches.push(batch);
+        }
+        let mut groups: Vec<Group> = groups.into_values().collect();
+        groups.sort_by_key(|group| (std::cmp::Reverse(group.tasks()), group.oldest, group.target.clone()));
+        let (gone, known) = groups.iter_mut().partition::<Vec<_>, _>(|group| self.is_gone(&group.target));
+        gone.into_iter().for_each(|group| group.why = Some(Why::Route));
+        for group in known.into_iter().filter(|group| group.waiting > 0).take(LOCKS) {
+            let (lock, open) = self.lock_within(&group.target, &mut allowance).await?;
+            group.why = Some(self.waits_for(&group.target, lock.as_ref(), open.as_ref()));
+        }
+        let is_all = are_all_waiting && are_all_scheduled && are_all && are_read;
+        Ok(Crowd { groups, stopped: Vec::new(), is_all })
+    }
+
+    async fn waiting(
+        &self,
+        is_wanted: &impl Fn(&RouteName) -> bool,
+        of_segment: usize,
+        groups: &mut Groups,
+    ) -> Result<bool, Error> {
         let reading = (0..SEGMENTS)
-            .map(|index| self.store.waiting_long(Look::at(Segment { index, of: SEGMENTS }, ANY_TIME, OF_SEGMENT)));
+            .map(|index| self.store.waiting_long(Look::at(Segment { index, of: SEGMENTS }, ANY_TIME, of_segment)));
         let reading: Vec<_> = reading.collect();
         let pages: Vec<WaitingPage> = stream::iter(reading).buffered(CONCURRENCY).try_collect().await?;
-        let is_all = pages.iter().all(|page| page.next.is_none());
-        let (mut tasks, mut groups) = (0, Groups::new());
-        for waiting in pages.into_iter().flat_map(|page| page.tasks) {
-            let target = waiting.target.whole();
-            if of.is_none_or(|name| *name == target.route()) {
-                tasks += 1;
-                let (count, oldest, _) = groups.entry(target).or_default();
-                *count += 1;
-                *oldest = Some(oldest.map_or(waiting.since, |oldest| oldest.min(waiting.since)));
-            }
+        let are_all = pages.iter().all(|page| page.next.is_none());
+        let waiting = pages.into_iter().flat_map(|page| page.tasks);
+        for waiting in waiting.filter(|waiting| is_wanted(&waiting.target.route())) {
+            let group = group_of(groups, &waiting.target);
+            group.waiting += 1;
+            group.oldest = Some(group.oldest.map_or(waiting.since, |oldest| oldest.min(waiting.since)));
         }
-        Ok((Crowd { groups: Vec::new(), tasks, is_all }, groups))
+        Ok(are_all)
+    }
+
+    /// Adds the scheduled tasks that fall due next; returns whether these are all.
+    pub(super) async fn scheduled(
+        &self,
+        is_wanted: &impl Fn(&RouteName) -> bool,
+        groups: &mut Groups,
+    ) -> Result<bool, Error> {
+        let reading: Vec<_> = Part::all().map(|part| self.store.due(Look::at(part, ANY_TIME, OF_DUE))).collect();
+        let parts: Vec<Entries<Scheduled>> = stream::iter(reading).buffered(CONCURRENCY).try_collect().await?;
+        let are_all = parts.iter().all(|part| part.are_last);
+        let mut found: Vec<Scheduled> = parts.into_iter().flat_map(Entries::all).collect();
+        found.sort_by_key(|scheduled| scheduled.due);
+        for Scheduled { target, due, .. } in found.into_iter().filter(|one| is_wanted(&one.target.route())) {
+            let group = group_of(groups, &target);
+            group.scheduled += 1;
+            group.due.get_or_insert(Why::NotBefore { due });
+        }
+        Ok(are_all)
     }
 
     /// Unfinished batches, of each route those that have been due for longest. Every route has its first before any has
     /// its second. Of more routes than parts the first are looked at.
-    pub(super) async fn unfinished(&self, routes: &[&Route], parts: usize) -> Result<(Vec<BatchId>, bool), Error> {
-        let shelves: Vec<(&RouteName, bool)> = routes
+    pub(super) async fn unfinished(
+        &self,
+        routes: &[(&RouteName, bool)],
+        parts: usize,
+    ) -> Result<(Vec<BatchId>, bool), Error> {
+        let shelves = routes
             .iter()
-            .flat_map(|route| {
-                [(&route.name, false)].into_iter().chain(route.is_pulled().then_some((&route.name, true)))
-            })
-            .collect();
+            .flat_map(|(name, is_pulled)| [(*name, false)].into_iter().chain(is_pulled.then_some((*name, true))));
+        let shelves: Vec<(&RouteName, bool)> = shelves.collect();
         let of_each = (parts / shelves.len().max(1)).clamp(1, usize::from(Part::COUNT));
         let looked_at = shelves.iter().take(parts).flat_map(|(route, is_pulled)| {
             Part::all().take(of_each).map(move |part| (*route, if *is_pulled { part.pulled() } else { part }))
@@ -166,25 +235,45 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
     }
 }
 
-/// Waiting tasks, since when, and batches, by Target.
-type Groups = BTreeMap<Target, (usize, Option<Timestamp>, Vec<OneBatch>)>;
+impl Crowd {
+    /// How many tasks wait for each route that the routes file does not have.
+    #[must_use]
+    pub fn unrouted(&self) -> BTreeMap<RouteName, usize> {
+        let mut tasks = BTreeMap::new();
+        for group in self.groups.iter().filter(|group| group.reasons().contains(&&Why::Route)) {
+            *tasks.entry(group.target.route()).or_default() += group.tasks();
+        }
+        tasks
+    }
+}
+
+/// What waits, by Target.
+pub(super) type Groups = BTreeMap<Target, Group>;
+
+fn group_of<'a>(groups: &'a mut Groups, target: &Target) -> &'a mut Group {
+    let target = target.whole();
+    groups.entry(target.clone()).or_insert_with(|| Group::empty(target))
+}
 
 impl Group {
-    fn of((target, (waiting, oldest, batches)): (Target, (usize, Option<Timestamp>, Vec<OneBatch>))) -> Self {
-        Self { target, waiting, oldest, why: None, batches }
+    /// Nothing that waits for this Target.
+    #[must_use]
+    pub const fn empty(target: Target) -> Self {
+        Self { target, waiting: 0, scheduled: 0, due: None, oldest: None, why: None, batches: Vec::new() }
     }
 
-    /// Its tasks, waiting or in a batch, of what was looked at.
+    /// Its tasks, waiting, scheduled or in a batch, of what was looked at.
     #[must_use]
     pub fn tasks(&self) -> usize {
-        self.waiting + self.batches.iter().map(|one| one.batch.members.len()).sum::<usize>()
+        self.waiting + self.scheduled + self.batches.iter().map(|one| one.batch.members.len()).sum::<usize>()
     }
 
-    /// All that its tasks wait for, each once: first what the waiting ones do, then its batches.
+    /// All that its tasks wait for, each once: first what the waiting ones do, then its batches, then their time.
     #[must_use]
     pub fn reasons(&self) -> Vec<&Why> {
         let mut reasons: Vec<&Why> = Vec::new();
-        for why in self.why.iter().chain(self.batches.iter().filter_map(|one| one.why.as_ref())) {
+        let of_batches = self.batches.iter().filter_map(|one| one.why.as_ref());
+        for why in self.why.iter().chain(of_batches).chain(&self.due) {
             if !reasons.contains(&why) {
                 reasons.push(why);
             }
@@ -198,6 +287,7 @@ mod tests {
     use super::*;
     use crate::domain::batch::Assumes;
     use crate::domain::gate::{Of, Scope};
+    use crate::domain::lane::{self, Lane, Numbering};
     use crate::domain::{Batch, Candidate, Gate, Revision, Round, Task, TaskId};
     use crate::memory::MemoryStore;
     use crate::routes::Routes;
@@ -223,9 +313,14 @@ mod tests {
     }
 
     fn routes() -> Routes {
+        routes_of(&["r", "s"])
+    }
+
+    fn routes_of(names: &[&str]) -> Routes {
         let route =
             |name| format!("  - {{ name: {name}, target: truck, downstream: pull, limits: {{ pause: route }} }}\n");
-        Routes::parse(&format!("version: 1\nroutes:\n{}{}", route("r"), route("s"))).unwrap()
+        let routes: String = names.iter().map(route).collect();
+        Routes::parse(&format!("version: 1\nroutes:\n{routes}")).unwrap()
     }
 
     fn on(target: &str, id: &str, at: u64) -> Task {
@@ -252,7 +347,7 @@ mod tests {
             crowd.groups.iter().map(|group| (group.target.as_str(), group.waiting, group.oldest)).collect();
         let at = |ms| Some(Timestamp(ms));
         assert_eq!(shown, [("r:hot", 2, at(20)), ("r:called", 0, None), ("r:cold", 1, at(10)), ("s:other", 1, at(40))]);
-        assert_eq!((crowd.tasks, crowd.is_all), (4, true));
+        assert!(crowd.is_all);
         let why: Vec<_> = crowd.groups.iter().map(Group::reasons).collect();
         assert_eq!(why[0], [&Why::Election]);
         assert_eq!(why[1], [&Why::Handler], "a batch that is no worker's yet");
@@ -317,7 +412,39 @@ mod tests {
         }
         let crowd = Looking { store: &store, env: &Still, routes: None }.crowd(None).await.unwrap();
         assert!(!crowd.is_all);
-        assert!(crowd.tasks <= OF_SEGMENT * usize::from(SEGMENTS), "{}", crowd.tasks);
-        assert!(crowd.tasks > 0);
+        let tasks: usize = crowd.groups.iter().map(Group::tasks).sum();
+        assert!((1..=OF_SEGMENT * usize::from(SEGMENTS)).contains(&tasks), "{tasks}");
+    }
+
+    #[tokio::test]
+    async fn scheduled_tasks_and_all_that_waits_for_a_route_that_is_gone_are_shown() {
+        let store = filled().await;
+        for (id, due) in [("later", 90_000), ("soon", 70_000)] {
+            store.register(&on("s:other", id, 1).scheduled(Timestamp(due))).await.unwrap();
+        }
+        let routes = routes_of(&["s"]).without(vec![RouteName::new("r")]);
+        let looking = Looking { store: &store, env: &Still, routes: Some(&routes) };
+        let crowd = looking.crowd(None).await.unwrap();
+        let of = |target: &str| crowd.groups.iter().find(|group| group.target.as_str() == target).unwrap();
+        assert_eq!((of("s:other").scheduled, of("s:other").tasks()), (2, 3));
+        assert_eq!(of("s:other").reasons(), [&Why::Election, &Why::NotBefore { due: Timestamp(70_000) }]);
+        for gone in ["r:hot", "r:called"] {
+            assert_eq!(of(gone).reasons(), [&Why::Route]);
+        }
+        assert!(crowd.is_all);
+        assert_eq!(looking.unrouted().await.unwrap(), ([(RouteName::new("r"), 4)].into(), true));
+    }
+
+    #[tokio::test]
+    async fn order_keys_that_a_failed_task_stopped_are_named() {
+        let (store, id) = (MemoryStore::new(), LaneId::of(&RouteName::new("r"), "k"));
+        let lane = Lane::open(id.clone(), Numbering::ByArrival, NOW);
+        let held = Lane { state: lane::State::Held(TaskId::new("failed")), ..lane };
+        store.line_up(&held, true, &[]).await.unwrap();
+        let routes =
+            Routes::parse("version: 1\nroutes:\n  - { name: r, target: truck, ordered_by: truck, downstream: pull }\n")
+                .unwrap();
+        let crowd = Looking { store: &store, env: &Still, routes: Some(&routes) }.crowd(None).await.unwrap();
+        assert_eq!(crowd.stopped, [id]);
     }
 }

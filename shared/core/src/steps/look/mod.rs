@@ -19,6 +19,7 @@ use crate::ports::{Batches, Env, Failures, Freshness, Gates, Lanes, Locks, Tasks
 use crate::routes::{Route, Routes};
 
 use allowance::Allowance;
+use crowd::Groups;
 pub use crowd::{Crowd, Group};
 pub use kept::Kept;
 
@@ -75,6 +76,10 @@ pub struct OneTarget {
     pub gates: Vec<Seen>,
     /// Its unfinished batches, of those of its route that have been due for longest.
     pub batches: Vec<OneBatch>,
+    /// Its scheduled tasks, of those that fall due next, and when the first of them does.
+    pub scheduled: (usize, Option<Why>),
+    /// Whether its batches and scheduled tasks are all that there are.
+    pub is_all: bool,
 }
 
 /// One shard of a Target.
@@ -102,10 +107,20 @@ impl OneTarget {
         (count, self.shards.iter().any(|shard| shard.more))
     }
 
+    /// Its tasks that are in a batch, open ones included.
+    #[must_use]
+    pub fn in_batches(&self) -> usize {
+        let open = self.shards.iter().filter_map(|shard| shard.open.as_ref());
+        let open = open.filter(|open| self.batches.iter().all(|one| one.batch.id != open.id));
+        open.chain(self.batches.iter().map(|one| &one.batch)).map(|batch| batch.members.len()).sum()
+    }
+
     /// Whether anything is known of it beside its route.
     #[must_use]
     pub fn is_known(&self) -> bool {
-        !self.batches.is_empty() || self.shards.iter().any(|shard| shard.lock.is_some() || !shard.waiting.is_empty())
+        !self.batches.is_empty()
+            || self.scheduled.0 > 0
+            || self.shards.iter().any(|shard| shard.lock.is_some() || !shard.waiting.is_empty())
     }
 }
 
@@ -137,7 +152,7 @@ impl<S: Tasks + Failures + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, 
             task::Status::Created { target: waits_for } => {
                 target = Some(waits_for.whole());
                 let (lock, open) = self.lock(&waits_for.whole()).await?;
-                Some(Why::of_waiting(lock.as_ref(), open.as_ref(), self.env.now()))
+                Some(self.waits_for(waits_for, lock.as_ref(), open.as_ref()))
             }
             task::Status::Batched { .. } => match &batch {
                 Some(batch) => self.why(batch).await?,
@@ -177,15 +192,21 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
             let (lock, open) = self.lock_within(&shard, &mut allowance).await?;
             let page = self.store.waiting(&shard, None, of_each).await?;
             let waits = !page.candidates.is_empty();
-            let why = waits.then(|| Why::of_waiting(lock.as_ref(), open.as_ref(), self.env.now()));
+            let why = waits.then(|| self.waits_for(&shard, lock.as_ref(), open.as_ref()));
             let (shard, more) = (shard.shard(), page.next.is_some());
             shards.push(OneShard { shard, waiting: page.candidates, more, lock, open, why });
         }
         let gates = self.gates(&target).await?;
-        let (of_route, _) = self.unfinished(&route.into_iter().collect::<Vec<_>>(), crowd::PARTS).await?;
-        let (mut batches, _) = self.batches(&of_route, &mut allowance).await?;
+        let name = target.route();
+        let is_pulled = route.is_none_or(Route::is_pulled);
+        let (of_route, are_found) = self.unfinished(&[(&name, is_pulled)], crowd::PARTS).await?;
+        let (mut batches, are_read) = self.batches(&of_route, &mut allowance).await?;
         batches.retain(|one| one.batch.target.whole() == target);
-        let one = OneTarget { target, shards, gates, batches };
+        let mut scheduled = Groups::new();
+        let are_scheduled = self.scheduled(&|of| *of == name, &mut scheduled).await?;
+        let scheduled = scheduled.remove(&target).map_or((0, None), |group| (group.scheduled, group.due));
+        let is_all = are_found && are_read && are_scheduled;
+        let one = OneTarget { target, shards, gates, batches, scheduled, is_all };
         Ok((route.is_some() || one.is_known()).then_some(one))
     }
 
@@ -235,6 +256,9 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
 
     /// What a batch waits for. The gates are read only if it may stand before them.
     async fn why(&self, batch: &Batch) -> Result<Option<Why>, Error> {
+        if self.is_gone(&batch.target) && batch.unfinished().is_some() {
+            return Ok(Some(Why::Route));
+        }
         let gates = match batch.status {
             Status::Frozen | Status::Paused { .. } => self.gates(&batch.target).await?,
             Status::Open { .. }
@@ -269,6 +293,16 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
         let (lock, open) = self.lock(target).await?;
         open.iter().for_each(|batch| allowance.take(batch));
         Ok((lock, open))
+    }
+
+    /// What a Target's waiting tasks wait for, if this is its lock and this the batch that the lock names as open.
+    fn waits_for(&self, target: &Target, lock: Option<&Lock>, open: Option<&Batch>) -> Why {
+        if self.is_gone(target) { Why::Route } else { Why::of_waiting(lock, open, self.env.now()) }
+    }
+
+    /// Whether the routes file does not have its route.
+    fn is_gone(&self, target: &Target) -> bool {
+        self.routes.is_some() && self.route(target).is_none()
     }
 
     fn route(&self, target: &Target) -> Option<&Route> {

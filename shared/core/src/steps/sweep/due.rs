@@ -181,7 +181,7 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
         shared: &Together,
     ) -> Vec<Result<Report, Error>> {
         let falling = entries.into_iter().map(|entry| async move {
-            let Scheduled { id, target } = &entry.what;
+            let Scheduled { id, target, .. } = &entry.what;
             if lock(shared).is_quiet(target, self.env.now()) {
                 return Ok(Fell::Later(entry));
             }
