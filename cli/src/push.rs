@@ -154,9 +154,7 @@ async fn unrouted(
     let (Some(former), routes) = (former, Routes::parse(yaml)?) else { return Ok((Vec::new(), Vec::new())) };
     let routes = routes.clone().without(former.gone_with(&routes));
     let (tasks, are_all) = Access::to(connection).looking(Some(&routes)).unrouted().await?;
-    // Of one that goes now, messages may be on their way.
-    let is_kept = |name: &&RouteName| !former.gone.contains(name) || tasks.contains_key(name) || !are_all;
-    let gone = routes.gone().iter().filter(is_kept).cloned().collect();
+    let gone = routes.gone().iter().filter(|name| tasks.contains_key(name) || !are_all).cloned().collect();
     Ok((gone, tasks.into_iter().map(|(route, tasks)| Unrouted { route, tasks, are_all }).collect()))
 }
 

@@ -45,12 +45,7 @@ routes:
     downstream: {{ http: {{ url: "http://127.0.0.1:{port}/away" }} }}
     limits: {{ pause: route }}
   - name: cards
-    when: "type == 'card'"
-    target: bank
-    batch: {{ max_items: 1, wait_ms: 0 }}
-    downstream: {{ http: {{ url: "http://127.0.0.1:{port}/refused" }} }}
-  - name: retries
-    when: "type == 'retry'"
+    when: "type == 'retry' || type == 'card'"
     target: bank
     batch: {{ max_items: 1, wait_ms: 0 }}
     downstream: {{ http: {{ url: "http://127.0.0.1:{port}/refused" }} }}
@@ -364,7 +359,7 @@ def test_a_route_says_what_it_does_and_when_it_was_pushed(page, local):
 
 
 def test_chosen_tasks_are_shown_confirmed_and_run_again_each_with_a_result(page, local):
-    page.goto(at(local, "failed?route=retries"))
+    page.goto(at(local, "failed?route=cards"))
     for name in ("again-1", "again-2"):
         page.get_by_label(f"Choose {name}").check()
     page.get_by_role("button", name="Retry the chosen").click()
@@ -416,8 +411,20 @@ def test_a_rejected_message_is_named_by_its_task_and_sent_again(page, local):
     page.goto(at(local, "dead-letters?queue=rejected"))
     row = page.get_by_role("region", name="Messages in rejected").locator("tr", has_text="lost")
     expect(row).to_contain_text("no_route")
-    page.get_by_role("region", name="Queues").locator("tr", has_text="rejected").get_by_role("button").click()
+    queues = page.get_by_role("region", name="Queues").locator("tr", has_text="rejected")
+    queues.get_by_role("button", name="Send all again").click()
     expect(page.get_by_role("status")).to_have_text("1 messages are sent again.")
+
+
+def test_a_rejected_message_is_deleted_once_that_is_confirmed_though_it_is_one(page, local):
+    send(local, task("fax", "nothing"))
+    row = page.get_by_role("region", name="Messages in rejected").locator("tr", has_text="fax")
+    while row.count() == 0:
+        page.goto(at(local, "dead-letters?queue=rejected"))
+    row.get_by_role("button", name="Delete it").click()
+    expect(page.locator("main")).to_contain_text(re.compile("This will delete the message .* from rejected, for ever."))
+    page.get_by_role("button", name="Yes, 1 of them").click()
+    expect(page.get_by_role("status")).to_have_text("1 messages are deleted.")
 
 
 def test_a_tracker_and_a_stream_say_how_far_they_are(page, local):

@@ -29,7 +29,6 @@ NOT_RUN = {
     "containers": "needs a container engine, which `tests/sam-local` has",
     "emulator": "belongs to a walk through an emulator, which `test_emulators.py` makes",
     "localstack": "needs LocalStack on its own port: `test_doctor_localstack.py` runs a stack with its queues",
-    "work": "needs work that is under way: the stack is idle by then",
 }
 """Why a console block is not run."""
 
@@ -37,8 +36,11 @@ RUNBOOK = "docs/operations.md"
 """Its commands have placeholders for names; `the_runbooks_commands_exist` of the command parses them. Those of `aws`
 run in `test_template.py`."""
 
-WAITS = re.compile(r"^groupage (status|lane) ")
+WAITS = re.compile(r"^groupage (status|lane|erase) ")
 """Commands that a person repeats until what they ask for is there."""
+
+DOWNSTREAM = "127.0.0.1:9000"
+"""Where the pages have the example's batch API."""
 
 
 @contextmanager
@@ -64,6 +66,11 @@ class Shell:
 
     folder: Path
     environment: dict[str, str]
+    downstream: int
+
+    def type(self, line: str) -> subprocess.CompletedProcess:
+        """What a person types, beside a batch API on another port."""
+        return self.run("bash", "-c", line.replace(DOWNSTREAM, f"127.0.0.1:{self.downstream}"))
 
     def run(self, *command: str) -> subprocess.CompletedProcess:
         return subprocess.run(
@@ -79,7 +86,7 @@ def shell(tmp_path_factory):
         routes = (folder / "examples/guides/routes.yaml").read_text()
         with local_stack(tmp_path_factory.mktemp("stack"), routes) as environment:
             tools = [GROUPAGE.parent, Path(sys.executable).parent, AWS_CLI.parent, "/usr/bin", "/bin"]
-            yield Shell(folder, environment | {"PATH": ":".join(map(str, tools)), "HOME": str(folder)})
+            yield Shell(folder, environment | {"PATH": ":".join(map(str, tools)), "HOME": str(folder)}, port)
 
 
 def examples_calling(port: int, folder: Path) -> None:
@@ -88,14 +95,16 @@ def examples_calling(port: int, folder: Path) -> None:
     shutil.copytree(ROOT / "examples", folder / "examples")
     for file in (folder / "examples").rglob("routes.yaml"):
         text = file.read_text()
-        assert "127.0.0.1:9000" in text
-        file.write_text(text.replace("127.0.0.1:9000", f"127.0.0.1:{port}"))
+        assert DOWNSTREAM in text
+        file.write_text(text.replace(DOWNSTREAM, f"127.0.0.1:{port}"))
+    # All pages share one stack: what the tutorial pushes there must not take the other routes away.
+    shutil.copy(folder / "examples/guides/routes.yaml", folder / "examples/trucks/routes.yaml")
 
 
 def run_patiently(shell: Shell, command: str) -> subprocess.CompletedProcess:
     """Repeats a command that asks until it is answered: a task is known some seconds after it was sent."""
     deadline = time.monotonic() + PATIENCE_S
-    while (done := shell.run("bash", "-c", command)).returncode != 0 and time.monotonic() < deadline:
+    while (done := shell.type(command)).returncode != 0 and time.monotonic() < deadline:
         time.sleep(0.2)
     return done
 
@@ -110,7 +119,7 @@ def test_console_blocks_run_as_written(page, shell):
             continue
         for command in commands(block):
             is_asked_again = WAITS.match(command.line)
-            done = run_patiently(shell, command.line) if is_asked_again else shell.run("bash", "-c", command.line)
+            done = run_patiently(shell, command.line) if is_asked_again else shell.type(command.line)
             assert done.returncode == 0, f"{page}: {command.line}\n{done.stdout}{done.stderr}"
             if command.printed:
                 assert done.stdout.strip() == command.printed.strip(), f"{page}: {command.line}"
@@ -122,6 +131,15 @@ def test_python_blocks_run_as_written(page, shell):
         if block.language == "python":
             done = shell.run(sys.executable, "-c", block.text)
             assert done.returncode == 0, f"{page}: {block.text}\n{done.stderr}"
+
+
+def test_the_pages_leave_the_stack_as_they_found_it(shell):
+    status = run_patiently(shell, "groupage status | tee /dev/stderr | grep --quiet '^Nothing waits'")
+    assert status.returncode == 0, f"something waits: {status.stderr}"
+    routes = json.loads(shell.run(GROUPAGE, "--json", "status", "routes").stdout)
+    assert [shown for shown in routes if shown["state"] != "well"] == []
+    done = shell.run(GROUPAGE, "doctor")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -138,7 +138,7 @@ async fn what_waits_is_cancelled_and_what_is_in_a_batch_is_not() {
         assert_eq!(answer["done"], json!(["waits"]));
         let details: Vec<&str> =
             answer["refused"].as_array().unwrap().iter().map(|r| r["detail"].as_str().unwrap()).collect();
-        assert_eq!(details[0], format!("its batch {BATCH} is being filled: cancel it again when that is over"));
+        assert_eq!(details[0], format!("it is on its way into or out of batch {BATCH}: cancel it again in a moment"));
         assert!(details[1].starts_with("no task with this id is known"), "{details:?}");
     }
     let shown = desk.get("/tasks/waits").await.body;

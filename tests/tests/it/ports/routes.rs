@@ -29,7 +29,7 @@ impl Desk {
     }
 
     async fn publish(&self, former: Option<&StoredRoutes>, yaml: &str) -> Option<StoredRoutes> {
-        let publication = Publication { yaml, by: "somebody", restores: None };
+        let publication = Publication { yaml, by: "somebody", restores: None, gone: &[] };
         self.table.publish(former, publication, Timestamp(9)).await.unwrap()
     }
 
