@@ -14,7 +14,8 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use derive_more::Deref;
 use embedded::{Ports, Stack, Storage};
-use groupage_aws::{Dynamo, Meter, Tables};
+use groupage_aws::config::Tables;
+use groupage_aws::{Dynamo, Meter};
 use groupage_tests::engine;
 use groupage_tests::prelude::*;
 use serde_json::{Value, json};
