@@ -70,17 +70,20 @@ type Unbelievable = &'static str;
 
 const ANSWER_NOT_JSON: Unbelievable = "answer_not_json";
 const ANSWER_HTML: Unbelievable = "answer_html";
+const ANSWER_CUT: Unbelievable = "answer_cut";
 
 /// What a body is that is no JSON.
 fn not_json(body: &[u8]) -> Unbelievable {
     let begins = String::from_utf8_lossy(body.get(..100).unwrap_or(body)).trim_start().to_ascii_lowercase();
-    if body.starts_with(&[0xff, 0xfe]) || body.starts_with(&[0xfe, 0xff]) || body.iter().take(4).any(|byte| *byte == 0)
-    {
+    let is_wide = |pair: &[u8]| matches!(pair, [0xff, 0xfe] | [0xfe, 0xff] | [0, 1..] | [1.., 0]);
+    if body.get(..2).is_some_and(is_wide) {
         "answer_utf16"
     } else if begins.starts_with("<!doctype html") || begins.starts_with("<html") {
         ANSWER_HTML
     } else if begins.starts_with('<') {
         "answer_xml"
+    } else if serde_json::from_slice::<IgnoredAny>(body).is_err_and(|error| error.is_eof()) {
+        ANSWER_CUT
     } else {
         ANSWER_NOT_JSON
     }
@@ -183,10 +186,11 @@ impl ResponseMapping {
             Ok(Answer { status, retry_after_ms, body }) => {
                 let failed = |fault| Reply::Unavailable(Failure { reason: reason(status), retry_after_ms, fault });
                 match otherwise.class(status) {
-                    // A page for people comes from a machine in between, such as a login or a balancer.
+                    // A page for people comes from a machine in between, such as a login or a balancer; what ends early
+                    // was cut off there, or at its source.
                     Class::Answer => match self.read_body(&body, members) {
                         Ok(said) => Reply::PerMember(said),
-                        Err(ANSWER_HTML) => unavailable(Reason::new(ANSWER_HTML)),
+                        Err(why @ (ANSWER_HTML | ANSWER_CUT)) => unavailable(Reason::new(why)),
                         Err(why) => Reply::Unavailable(Failure {
                             reason: Reason::new(why),
                             retry_after_ms: None,

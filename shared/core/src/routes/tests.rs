@@ -326,8 +326,11 @@ fn an_answer_that_cannot_be_read_has_a_reason_of_its_kind_and_is_a_fault_of_the_
         assert!(Reason::new(reason).remedy().is_some());
     }
     assert_eq!(at_fault(Err(NoAnswer::TooLarge)), ("answer_too_large".to_owned(), Fault::Settings));
-    let login = ok("\n<!DOCTYPE HTML><title>Sign in</title>");
-    assert_eq!(at_fault(login), ("answer_html".to_owned(), Fault::Downstream), "it is of a machine in between");
+    for (body, reason) in
+        [("\n<!DOCTYPE HTML><title>Sign in</title>", "answer_html"), (r#"{"results":["#, "answer_cut")]
+    {
+        assert_eq!(at_fault(ok(body)), (reason.to_owned(), Fault::Downstream), "it is of a machine in between");
+    }
     let marked = format!("\u{feff}{}", r#"{"batchItemFailures":[]}"#);
     assert_eq!(read("{}", ok(&marked)), said(Said::Succeeded, Said::Succeeded));
 }
