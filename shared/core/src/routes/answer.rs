@@ -75,7 +75,8 @@ const ANSWER_CUT: Unbelievable = "answer_cut";
 /// What a body is that is no JSON.
 fn not_json(body: &[u8]) -> Unbelievable {
     let begins = String::from_utf8_lossy(body.get(..100).unwrap_or(body)).trim_start().to_ascii_lowercase();
-    let is_wide = |pair: &[u8]| matches!(pair, [0xff, 0xfe] | [0xfe, 0xff] | [0, 1..] | [1.., 0]);
+    // A byte order mark, or a character of ASCII.
+    let is_wide = |pair: &[u8]| matches!(pair, [0xff, 0xfe] | [0xfe, 0xff]) || pair.contains(&0);
     if body.get(..2).is_some_and(is_wide) {
         "answer_utf16"
     } else if begins.starts_with("<!doctype html") || begins.starts_with("<html") {
