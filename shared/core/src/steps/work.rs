@@ -13,6 +13,7 @@ use super::claim::scopes;
 use super::follow_up::{Counts, follow_up};
 use super::keeper::Keeper;
 use super::process::{Claimed, Processed, Processor, Tried};
+use crate::domain::gate::IN_PLACE_MS;
 use crate::domain::session::share;
 use crate::domain::task::traces;
 use crate::domain::trace::Traces;
@@ -44,6 +45,8 @@ pub struct Worker<'a, S, Q, D, E> {
     keeper: &'a Keeper<'a, S, E>,
     route: RouteName,
     later: HashMap<BatchId, Later>,
+    /// From when on it also tries batches whose time has not come: a limit may have been raised since they were told.
+    peeks_at: Timestamp,
     /// Claims that an error left behind.
     left: Vec<BatchId>,
 }
@@ -73,7 +76,7 @@ const LOOK: usize = 10;
 impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     /// A worker whose session lies in the pool of `route`. It may claim once the session is opened.
     pub fn new(processor: Processor<'a, S, Q, D, E>, keeper: &'a Keeper<'a, S, E>, route: RouteName) -> Self {
-        Self { processor, keeper, route, later: HashMap::new(), left: Vec::new() }
+        Self { processor, keeper, route, later: HashMap::new(), peeks_at: Timestamp(0), left: Vec::new() }
     }
 
     /// Claims and processes one batch, if one can be claimed.
@@ -137,14 +140,19 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
                 }
             }
         }
-        for (part, before) in self.parts().await? {
+        let now = self.processor.env.now();
+        let peeks = now >= self.peeks_at;
+        let waits = |later: &Later| later.holder.is_none() && later.at.since(now) > IN_PLACE_MS;
+        for (part, before) in self.parts(if peeks { PEEKS_AHEAD_MS } else { 0 }).await? {
             let look = Look::at(part, before, LOOK + self.later.len());
             for id in self.processor.store.unfinished(&self.route, look).await?.all() {
-                if self.later.contains_key(&id) {
+                if self.later.get(&id).is_some_and(|later| !peeks || !waits(later)) {
                     continue;
                 }
                 match self.try_one(&id).await {
                     Ok(Some(found)) => return Ok(Some(found)),
+                    // Those behind it are told a later time.
+                    Ok(None) if peeks && self.later.get(&id).is_some_and(waits) => break,
                     Ok(None) => {}
                     Err(error) => {
                         self.put_off(id, None, None);
@@ -152,6 +160,9 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
                     }
                 }
             }
+        }
+        if peeks {
+            self.peeks_at = now.plus_ms(PEEK_MS);
         }
         failed
     }
@@ -177,9 +188,10 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
         Ok(None)
     }
 
-    /// The parts to look through, in this order, for batches that were due before the time beside them: its own, and
-    /// then everybody's, for what has been due for a while because the session with that part is busy.
-    async fn parts(&mut self) -> Result<Vec<(Part, Timestamp)>, Error> {
+    /// The parts to look through, in this order, for batches that were due before the time beside them: its own, perhaps
+    /// for what is due later, and then everybody's, for what has been due for a while because the session with that
+    /// part is busy.
+    async fn parts(&mut self, ahead_ms: u64) -> Result<Vec<(Part, Timestamp)>, Error> {
         let Processor { store, env, .. } = self.processor;
         let sessions = store.sessions(&Pool::of_route(&self.route), None, MAX_WORKERS).await?.all();
         let now = env.now();
@@ -193,7 +205,7 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
         let long_due = Timestamp(now.0.saturating_sub(HELP_AFTER_MS));
         let others = all.iter().cycle().skip(first + own.len()).take(all.len() - own.len());
         let others = others.map(|part| (*part, long_due));
-        Ok(own.iter().map(|part| (*part, now)).chain(others).collect())
+        Ok(own.iter().map(|part| (*part, now.plus_ms(ahead_ms))).chain(others).collect())
     }
 
     /// Leaves a batch that cannot be claimed alone for a while, or until its holder is gone.
@@ -256,6 +268,10 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
 
 /// How soon a batch that found no place is looked at again, in milliseconds.
 const RETRY_MS: u64 = 500;
+/// So often an idle worker tries the first batch of each of its parts before its time, in milliseconds.
+const PEEK_MS: u64 = 15_000;
+/// It looks for batches that are due so far ahead then, in milliseconds.
+const PEEKS_AHEAD_MS: u64 = 24 * 60 * 60 * 1_000;
 /// After so long a batch that is due is anybody's, in milliseconds.
 const HELP_AFTER_MS: u64 = 3_000;
 

@@ -135,16 +135,28 @@ impl Gate {
             next.keep_pace(limits, lease_until, now);
         }
         next.keep_shares(limits, now);
+        // A rate that was changed moves everybody once, by the first that looks. If each one moved the times for itself,
+        // the next free one would be some seconds ahead for ever.
+        let moved = limits.in_flight.is_none() && next.line.gap_ms != self.line.gap_ms;
+        let moved = |later: Admission, next: &Self| match later {
+            Admission::Later { gate: None, ticket, at } if moved => {
+                Admission::Later { gate: Some(next.clone()), ticket, at }
+            }
+            other => other,
+        };
         let turn = if goes_first { Turn::Now } else { next.turn_of(asks, limits, now) };
         let most = limits.in_flight.filter(|_| !next.counts(batch));
         let missing = most.and_then(|most| next.missing(turn, most, limits, now));
         if let Some(later) = next.too_early(turn, missing, limits, lease_until, now) {
-            return self.or_lines_up(later, turn, limits, now);
+            return self.or_lines_up(moved(later, &next), turn, limits, now);
         }
         let regapped = next.line.gap_ms != self.line.gap_ms;
         let (start, reserved) = match next.start(turn, limits, now) {
             Ok(reserved) => reserved,
-            Err(at) => return self.or_lines_up(next.waits(turn, at, limits, now), turn, limits, now),
+            Err(at) => {
+                let later = moved(next.clone().waits(turn, at, limits, now), &next);
+                return self.or_lines_up(later, turn, limits, now);
+            }
         };
         if let Some(places) = limits.in_flight {
             next.enter(batch, (asks, turn), (places, limits.gap_ms.unwrap_or(0)), now, lease_until);

@@ -54,6 +54,40 @@ fn crowd(size: usize, now: u64) -> (Gate, Vec<(u64, Timestamp)>) {
     (gate, tickets)
 }
 
+/// When the last of 200 batches goes whose rate of ten a second is changed after two seconds, and how near two came.
+fn with_changed_rate(gap_ms: u64) -> (u64, u64) {
+    let (mut gate, tickets) = crowd(200, 1_000);
+    let mut waits: Vec<(u64, u64)> = tickets.into_iter().map(|(ticket, at)| (at.0, ticket)).collect();
+    let mut starts = Vec::new();
+    while let Some((told, ticket)) = waits.iter().min().copied() {
+        waits.retain(|(_, other)| *other != ticket);
+        let now = told - 500;
+        let limits = paced(if now < 3_000 { 100 } else { gap_ms });
+        match ask(&gate, &format!("t{ticket}"), Asks::With(ticket), limits, now) {
+            Admission::Admitted(next, start) => {
+                gate = next.unwrap_or(gate);
+                starts.push(start.0);
+            }
+            Admission::Later { gate: next, ticket, at } => {
+                gate = next.unwrap_or(gate);
+                waits.push((at.0.max(now + 501), ticket.expect("it has one")));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(now < 300_000, "{} of them never go", waits.len());
+    }
+    starts.sort_unstable();
+    (*starts.last().expect("there are some"), starts.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or_default())
+}
+
+#[test]
+fn a_line_goes_on_when_its_rate_is_raised_or_lowered() {
+    for (gap_ms, last) in [(20, 25_000), (50, 25_000), (200, 45_000), (500, 110_000)] {
+        let (went, nearest) = with_changed_rate(gap_ms);
+        assert!(went < last && nearest >= gap_ms.min(100), "{gap_ms} ms: the last went at {went}, {nearest} apart");
+    }
+}
+
 #[test]
 fn each_gate_has_a_key_of_its_own_and_none_that_a_target_has() {
     let route = RouteName::new("r");

@@ -1,9 +1,11 @@
 //! A worker's claims and its places, beside other deliveries.
 
+use futures::FutureExt;
+
 use super::*;
 use crate::domain::batch::Assumes;
 use crate::domain::gate::{Admission, Asks, Gate, Heeds, Limits, OUTAGE_AFTER, Scope};
-use crate::domain::outcome::{Failure, Fault};
+use crate::domain::outcome::{Failure, Fault, Results};
 use crate::domain::session::Timing;
 use crate::domain::{Candidate, Fence, Revision, Round, Target, TaskId};
 use crate::memory::{MemoryQueues, MemoryStore};
@@ -120,6 +122,35 @@ async fn a_delivery_that_comes_to_no_call_gives_back_the_place_that_was_kept_whi
     let again = store.batch(&id).await.unwrap().unwrap();
     let tried = processor.try_claim(again, &other).await.unwrap();
     assert!(matches!(tried, Tried::Claimed(_)), "{tried:?}");
+}
+
+#[tokio::test]
+async fn a_limit_that_is_removed_holds_back_no_batch_that_waits_for_a_worker() {
+    let (store, outbox, announced) = (MemoryStore::default(), MemoryQueues::default(), Announced::default());
+    (10..40).for_each(|n| freeze(&store, &format!("0{n}")).now_or_never().unwrap());
+    let env = Still(1_000_000);
+    let keeper = Keeper::new(&store, &env, Timing::default(), SessionId::new("r/1"), "1");
+    keeper.open().await.unwrap().unwrap();
+    let mut counts = Vec::new();
+    for limits in ["pull, limits: { calls_per_second: 1 }", "pull"] {
+        let routes = Routes::parse(&ROUTES.replace("pull", limits)).unwrap();
+        let processor = processor(&store, &outbox, &env, &routes, &announced);
+        let mut worker = Worker::new(processor, &keeper, RouteName::new("r"));
+        let (mut count, mut idle) = (0, 0);
+        // An idle worker looks at ten more each time.
+        while idle < 5 {
+            let Some(next) = worker.claim_next().await.unwrap() else {
+                idle += 1;
+                continue;
+            };
+            let settled = next.batch.settled(Results::new(), env.now());
+            store.store(&settled, Assumes::At(next.batch.revision)).await.unwrap();
+            worker.committed(next, &settled).await.unwrap();
+            count += 1;
+        }
+        counts.push(count);
+    }
+    assert_eq!(counts, [2, 28]);
 }
 
 #[tokio::test]
