@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::outcome::Reason;
+use super::outcome::{Reason, outage};
 
 /// What a downstream answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,9 +115,10 @@ impl Excerpts {
         self
     }
 
-    /// What was said for this reason.
+    /// What was said for this reason, or for the last failure of the outage that it is.
     pub fn of(&self, reason: &Reason) -> Option<&Excerpt> {
-        self.0.get(reason)
+        let ended = |(last, _): &(&Reason, &Excerpt)| outage(last) == *reason;
+        self.0.get(reason).or_else(|| self.0.iter().find(ended).map(|(_, excerpt)| excerpt))
     }
 }
 
@@ -143,6 +144,7 @@ mod tests {
         let text = |n: u16| Excerpt { status: n, text: n.to_string() };
         let many = (400..410).fold(Excerpts::default(), |kept, n| kept.with(reason(n), text(n)));
         assert_eq!((many.of(&reason(403)), many.of(&reason(404))), (Some(&text(403)), None));
+        assert_eq!(many.of(&outage(&reason(403))), Some(&text(403)), "a task that is given up in an outage");
         let again = many.with(reason(400), text(999));
         assert_eq!(again.of(&reason(400)), Some(&text(999)));
     }

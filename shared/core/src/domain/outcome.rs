@@ -55,6 +55,20 @@ impl Reason {
     }
 }
 
+/// Words of which one is in the reason of a member that was turned away since the downstream has too many calls.
+const OVERLOADED: [&str; 8] =
+    ["429", "503", "throttl", "ratelimit", "toomanyrequests", "rejectedexecution", "slowdown", "overload"];
+
+impl Reason {
+    /// Whether a downstream says by it that it has too many calls: `http_429`, `ThrottlingException`.
+    #[must_use]
+    pub fn says_overload(&self) -> bool {
+        let letters = self.0.chars().filter(char::is_ascii_alphanumeric);
+        let said: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
+        OVERLOADED.iter().any(|word| said.contains(word))
+    }
+}
+
 /// Why a member fails or goes round again of which an answer says nothing.
 pub const NO_RESULT: &str = "no_result";
 /// Why a task fails of which the last call that it may be part of has lost its worker.
@@ -133,6 +147,25 @@ pub enum Reply {
     Unavailable(Failure),
 }
 
+impl Reply {
+    /// Leaves a member one attempt that was turned away with most others, unless it is too old to be waited for.
+    pub fn spare(&self, members: &mut [Attempted], max_attempts: u32, is_too_old: impl Fn(&TaskId) -> bool) {
+        let Self::PerMember(said) = self else { return };
+        if 2 * said.values().filter(|one| one.is_turned_away()).count() > said.len() {
+            let is_spared = |id: &TaskId| said.get(id).is_some_and(Said::is_turned_away) && !is_too_old(id);
+            for member in members.iter_mut().filter(|member| is_spared(&member.id)) {
+                member.attempts = member.attempts.min(max_attempts.saturating_sub(1));
+            }
+        }
+    }
+}
+
+impl Said {
+    fn is_turned_away(&self) -> bool {
+        matches!(self, Self::Retry(reason) if reason.says_overload())
+    }
+}
+
 /// A member's part in its batch's recorded outcome, unless it succeeded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", tag = "Kind")]
@@ -142,7 +175,7 @@ pub enum Exception {
     Failed {
         /// Why.
         reason: Reason,
-        /// Calls it was part of, over all rounds.
+        /// Calls it was part of, over all rounds, those of an outage included.
         attempts: u32,
     },
     /// Goes back to waiting, in its next round, after a pause.
@@ -170,6 +203,8 @@ pub struct Attempted {
     pub id: TaskId,
     /// Calls it has been part of, this one included.
     pub attempts: u32,
+    /// Calls beside those that used up no attempt, in an outage.
+    pub excused: u32,
     /// Bytes of its payload.
     pub bytes: u32,
     /// What else grouping needs to know of it.
@@ -191,10 +226,7 @@ pub fn judge(
         |member: &Attempted, reason: &Reason, asked_ms| again(member, reason, max_attempts, asked_ms, &delay_ms);
     match reply {
         Reply::PerMember(said) => results(said, members, max_attempts, &delay_ms),
-        Reply::Refused(reason) => {
-            let failed = |member: &Attempted| Exception::Failed { reason: reason.clone(), attempts: member.attempts };
-            members.iter().map(|member| (member.id.clone(), failed(member))).collect()
-        }
+        Reply::Refused(reason) => members.iter().map(|member| (member.id.clone(), failed(member, &reason))).collect(),
         Reply::Unavailable(Failure { reason, retry_after_ms, .. }) => {
             members.iter().map(|member| (member.id.clone(), again(member, &reason, retry_after_ms))).collect()
         }
@@ -211,11 +243,15 @@ pub fn results(
     let mut of = |member: &Attempted| {
         Some(match said.remove(&member.id).unwrap_or_else(|| Said::Retry(Reason::new(NO_RESULT))) {
             Said::Succeeded => return None,
-            Said::Failed(reason) => Exception::Failed { reason, attempts: member.attempts },
+            Said::Failed(reason) => failed(member, &reason),
             Said::Retry(reason) => again(member, &reason, max_attempts, None, &delay_ms),
         })
     };
     members.iter().filter_map(|member| Some((member.id.clone(), of(member)?))).collect()
+}
+
+fn failed(member: &Attempted, reason: &Reason) -> Exception {
+    Exception::Failed { reason: reason.clone(), attempts: member.attempts.saturating_add(member.excused) }
 }
 
 fn again(
@@ -225,11 +261,10 @@ fn again(
     asked_ms: Option<u64>,
     delay_ms: impl Fn(u32, Option<u64>) -> u64,
 ) -> Exception {
-    let attempts = member.attempts;
+    let Attempted { attempts, bytes, traits, .. } = *member;
     if attempts >= max_attempts {
-        Exception::Failed { reason: reason.clone(), attempts }
+        failed(member, reason)
     } else {
-        let Attempted { bytes, traits, .. } = *member;
         Exception::Returned { attempts, delay_ms: delay_ms(attempts, asked_ms), bytes, traits }
     }
 }
@@ -239,7 +274,7 @@ mod tests {
     use super::*;
 
     fn member(id: &str, attempts: u32) -> Attempted {
-        Attempted { id: TaskId::new(id), attempts, bytes: 4, traits: Traits::default() }
+        Attempted { id: TaskId::new(id), attempts, excused: 0, bytes: 4, traits: Traits::default() }
     }
 
     fn down() -> Reply {
@@ -261,6 +296,14 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_fails_tells_of_all_its_calls_and_one_that_returns_of_those_that_count() {
+        let members = [Attempted { excused: 7, ..member("a", 3) }, Attempted { excused: 7, ..member("b", 2) }];
+        let results = judge(down(), &members, 3, |_, _| 9);
+        assert_eq!(results[&TaskId::new("a")], Exception::Failed { reason: Reason::new("http_503"), attempts: 10 });
+        assert!(matches!(results[&TaskId::new("b")], Exception::Returned { attempts: 2, .. }));
+    }
+
+    #[test]
     fn the_reason_of_an_outage_is_a_token_and_ends_with_the_last_failure() {
         assert_eq!(outage(&Reason::new("http_503")).as_str(), "outage:http_503");
         let longest = outage(&Reason::new("x".repeat(64)));
@@ -273,6 +316,26 @@ mod tests {
         let results = judge(Reply::PerMember(said), &[member("a", 1), member("b", 1)], 3, |_, _| 0);
         assert_eq!(results.len(), 1);
         assert!(matches!(results[&TaskId::new("b")], Exception::Returned { .. }));
+    }
+
+    /// As a search engine answers a bulk call when it has too many.
+    #[test]
+    fn members_that_are_turned_away_together_are_waited_for_until_they_are_too_old() {
+        let outcome = |reasons: [&str; 3], age: u32| {
+            let said = |(id, reason): (&str, &str)| (TaskId::new(id), Said::Retry(Reason::new(reason)));
+            let reply = Reply::PerMember(["a", "b", "c"].into_iter().zip(reasons).map(said).collect());
+            let mut members = ["a", "b", "c"].map(|id| member(id, 5));
+            reply.spare(&mut members, 5, |_| age > 60);
+            let results = judge(reply.clone(), &members, 5, |attempts, _| attempts.into());
+            results[&TaskId::new("a")].clone()
+        };
+        let again = Exception::Returned { attempts: 4, delay_ms: 4, bytes: 4, traits: Traits::default() };
+        let failed = |reason: &str| Exception::Failed { reason: Reason::new(reason), attempts: 5 };
+        for turned_away in ["es_rejected_execution_exception", "ThrottlingException", "http_429", "too_many_requests"] {
+            assert_eq!(outcome([turned_away, turned_away, "item_failure"], 60), again);
+            assert_eq!(outcome([turned_away, turned_away, "item_failure"], 61), failed(turned_away));
+            assert_eq!(outcome([turned_away, "item_failure", "item_failure"], 0), failed(turned_away));
+        }
     }
 
     #[test]

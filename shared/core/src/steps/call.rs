@@ -123,6 +123,7 @@ pub(super) fn attempted(batch: &Batch, tasks: &Members) -> Vec<Attempted> {
         Attempted {
             id: member.id.clone(),
             attempts: task.map_or(0, |task| task.attempts) + batch.calls_of_each(),
+            excused: batch.excused.map_or(0, |excused| excused.calls),
             bytes: task.map_or(0, |task| payload_bytes(&task.payload)),
             traits: task.map(|task| task.traits).unwrap_or_default(),
         }

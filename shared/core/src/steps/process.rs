@@ -10,6 +10,7 @@ use super::call::{Called, Caller, Members, Says, attempted};
 pub use super::claim::{Claimed, Processed, Tried};
 use super::keeper::Keeper;
 pub use super::processor::Processor;
+use crate::domain::TaskId;
 use crate::domain::batch::{Batch, Unlucky};
 use crate::domain::gate::Setback;
 use crate::domain::outcome::{Failure, Reply, judge};
@@ -99,7 +100,14 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
 
     async fn judge(&self, route: &Route, batch: &Batch, tasks: &Members, reply: Reply) -> Result<Processed, Error> {
         let delay_ms = |attempts, asked_ms| route.retry.backoff_ms(attempts, asked_ms, self.env.random());
-        self.record(batch, tasks, judge(reply, &attempted(batch, tasks), route.retry.attempts, delay_ms)).await
+        let mut members = attempted(batch, tasks);
+        if route.retry.waits_outages_out() {
+            let (give_up_ms, now) = (route.retry.give_up_ms, self.env.now());
+            let came = |id: &TaskId| tasks.get(id).map(|task| task.created_at);
+            let is_too_old = |id: &TaskId| came(id).is_none_or(|came| now.since(came) >= give_up_ms);
+            reply.spare(&mut members, route.retry.attempts, is_too_old);
+        }
+        self.record(batch, tasks, judge(reply, &members, route.retry.attempts, delay_ms)).await
     }
 
     /// A call failed for a reason that says nothing about its tasks.

@@ -132,6 +132,7 @@ mod tests {
         let attempted = |member: &Member| Attempted {
             id: member.id.clone(),
             attempts: batch.calls_of_each(),
+            excused: 0,
             bytes: 4,
             traits: Traits::default(),
         };
