@@ -225,6 +225,8 @@ fn refusal(position: usize, task: &str, why: &Rejection) -> Problem {
         | Code::BadWeight
         | Code::BadPriority
         | Code::BadCollapse
+        | Code::OverBudget
+        | Code::InexactNumber
         | Code::BadOrder
         | Code::BadSequence
         | Code::IdConflict

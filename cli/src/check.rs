@@ -94,7 +94,8 @@ fn read_routes(file: &Path) -> Result<(String, Routes), Error> {
 
 /// Makes sure that a text is a routes file, and does nothing that is not allowed.
 pub fn judge(file: &Path, yaml: &str, allowed: &Allowed) -> Result<Routes, Error> {
-    let routes = Routes::parse(yaml).map_err(|error| Error::Wrong { file: file.to_owned(), error })?;
+    let parsed = Routes::parse(yaml).and_then(|routes| routes.tried().map(|()| routes));
+    let routes = parsed.map_err(|error| Error::Wrong { file: file.to_owned(), error })?;
     match allowed.check(&routes) {
         Ok(()) => Ok(routes),
         Err(refused) => Err(Error::Refused { file: file.to_owned(), refused }),
@@ -114,6 +115,21 @@ mod tests {
         let text = read_routes(file.path()).unwrap_err().to_string();
         assert!(text.starts_with(&format!("{}:4:", file.path().display())), "{text}");
         assert!(text.contains("colour"), "{text}");
+    }
+
+    #[test]
+    fn a_file_that_takes_more_than_its_budget_is_refused_before_it_is_pushed() {
+        let grows = "{% set ns = namespace(x='ab') %}{% for i in range(40) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}";
+        let http = format!("{{ http: {{ url: 'https://a.example/', body: \"{grows}\" }} }}");
+        for (when, downstream, says) in [
+            ("to".to_owned(), http.as_str(), "route `b`: `body` takes more than its budget"),
+            ("[@,@][]|".repeat(30) + "@", "pull", "route `b`: `when` takes over 2000000 steps"),
+        ] {
+            let b = format!("  - {{ name: b, when: '{when}', target: to, downstream: {downstream} }}\n");
+            let yaml = format!("version: 1\nroutes:\n  - {{ name: a, when: a, target: to, downstream: pull }}\n{b}");
+            let told = judge(Path::new("r.yaml"), &yaml, &Allowed::by_some_stack()).unwrap_err().to_string();
+            assert!(told.starts_with(&format!("r.yaml:4:1: {says}")), "{told}");
+        }
     }
 
     #[test]

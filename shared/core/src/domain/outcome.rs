@@ -47,9 +47,13 @@ impl Reason {
             "answer_not_json" | "answer_not_understood" | "answer_utf16" | "answer_xml" => {
                 "set response.ignore_body, or map the answer by response.results and response.succeeded"
             }
-            "answer_names_unknown_item" | "answer_of_wrong_length" | "answer_without_id" | "answer_without_results" => {
-                "correct response.results and response.id"
-            }
+            "answer_contradicts_itself"
+            | "answer_inexact_number"
+            | "answer_names_unknown_item"
+            | "answer_of_wrong_length"
+            | "answer_over_budget"
+            | "answer_without_id"
+            | "answer_without_results" => "correct response.results and response.id",
             _ => return None,
         })
     }

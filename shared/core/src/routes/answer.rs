@@ -7,13 +7,16 @@
 //! An HTTP status says whether the body is read at all. [`Class::of`] is the one table of what each means; the page of
 //! outages in the docs shows the same.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::mem::discriminant;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::expression::{Data, Expression};
+use super::search::{Failed, Steps};
 use crate::domain::answer::{Answer, NoAnswer};
 use crate::domain::id::TaskId;
 use crate::domain::outcome::{Failure, Fault, Reason, Reply, Said};
@@ -53,8 +56,9 @@ struct ItemFailure {
 struct OwnResult {
     id: String,
     status: OwnStatus,
+    /// Why it did not succeed; what is no text says nothing.
     #[serde(default)]
-    reason: String,
+    reason: serde_json::Value,
 }
 
 #[derive(Deserialize)]
@@ -163,6 +167,24 @@ impl ResponseMapping {
         has_none && retryable.is_none() && reason.is_none() && !*ignore_body
     }
 
+    /// Each expression that is there, with its field.
+    pub(super) fn written(&self) -> impl Iterator<Item = (&'static str, &Expression)> {
+        let Self { results, id, succeeded, retryable, reason, ignore_body: _ } = self;
+        let all = [
+            ("response.results", results),
+            ("response.id", id),
+            ("response.succeeded", succeeded),
+            ("response.retryable", retryable),
+            ("response.reason", reason),
+        ];
+        all.into_iter().filter_map(|(field, expression)| Some((field, expression.as_ref()?)))
+    }
+
+    /// Whether entries without an id would be in an order that is none of the answer's.
+    pub(super) fn has_no_order(&self) -> bool {
+        self.id.is_none() && self.results.as_ref().is_some_and(Expression::lists_an_object)
+    }
+
     /// What a call came to, of whose statuses the route says something `otherwise`; `may_be_done` says whether an
     /// earlier call under its key may run still, or was carried out.
     #[must_use]
@@ -225,7 +247,8 @@ impl ResponseMapping {
         members: &[TaskId],
     ) -> Result<BTreeMap<TaskId, Said>, Unbelievable> {
         let data = Data::parse(text).map_err(|_| ANSWER_NOT_JSON)?;
-        let list = results.value(&data);
+        let steps = &mut Steps::default();
+        let list = results.value(&data, steps).map_err(unbelievable)?;
         let entries: Vec<Data> = list.as_list().ok_or("answer_without_results")?.collect();
         if self.id.is_none() && entries.len() != members.len() {
             return Err("answer_of_wrong_length");
@@ -234,25 +257,42 @@ impl ResponseMapping {
         let mut said = BTreeMap::new();
         for (position, entry) in entries.iter().enumerate() {
             let id = match &self.id {
-                Some(id) => TaskId::new(id.value(entry).as_text().ok_or("answer_without_id")?),
+                Some(id) => {
+                    let id = id.value(entry, steps).map_err(unbelievable)?;
+                    TaskId::new(id.as_text().ok_or("answer_without_id")?)
+                }
                 None => members.get(position).cloned().ok_or("answer_of_wrong_length")?,
             };
             if !known.contains(&id) {
                 return Err("answer_names_unknown_item");
             }
-            said.insert(id, self.entry(entry));
+            add(&mut said, id, self.entry(entry, steps).map_err(unbelievable)?)?;
         }
         Ok(said)
     }
 
-    fn entry(&self, entry: &Data) -> Said {
-        let holds = |expression: &Option<Expression>| expression.as_ref().is_some_and(|e| e.holds(entry));
-        if holds(&self.succeeded) {
-            return Said::Succeeded;
+    fn entry(&self, entry: &Data, steps: &mut Steps) -> Result<Said, Failed> {
+        let mut holds = |expression: &Option<Expression>| match expression {
+            Some(expression) => expression.holds(entry, steps),
+            None => Ok(false),
+        };
+        if holds(&self.succeeded)? {
+            return Ok(Said::Succeeded);
         }
-        let said = self.reason.as_ref().and_then(|reason| reason.value(entry).as_text()).unwrap_or_default();
-        let reason = Reason::from_downstream(&said);
-        if holds(&self.retryable) { Said::Retry(reason) } else { Said::Failed(reason) }
+        let is_retryable = holds(&self.retryable)?;
+        let said = match &self.reason {
+            Some(reason) => reason.value(entry, steps)?.as_text(),
+            None => None,
+        };
+        let reason = Reason::from_downstream(&said.unwrap_or_default());
+        Ok(if is_retryable { Said::Retry(reason) } else { Said::Failed(reason) })
+    }
+}
+
+const fn unbelievable(failed: Failed) -> Unbelievable {
+    match failed {
+        Failed::OverBudget => "answer_over_budget",
+        Failed::Inexact | Failed::Misfit => "answer_inexact_number",
     }
 }
 
@@ -274,19 +314,32 @@ fn read_own(text: &str, members: &[TaskId]) -> Result<BTreeMap<TaskId, Said>, Un
             }
             Ok(said)
         }
-        (None, Some(results)) => results
-            .into_iter()
-            .map(|result| {
-                let reason = Reason::from_downstream(&result.reason);
-                let said = match result.status {
+        (None, Some(results)) => {
+            let mut said = BTreeMap::new();
+            for result in results {
+                let reason = Reason::from_downstream(result.reason.as_str().unwrap_or_default());
+                let one = match result.status {
                     OwnStatus::Succeeded => Said::Succeeded,
                     OwnStatus::Failed => Said::Failed(reason),
                     OwnStatus::Retry => Said::Retry(reason),
                 };
-                Ok((check(result.id)?, said))
-            })
-            .collect(),
+                add(&mut said, check(result.id)?, one)?;
+            }
+            Ok(said)
+        }
         (None, None) | (Some(_), Some(_)) => Err("answer_not_understood"),
+    }
+}
+
+/// Notes what is said of a member. Said twice it must be the same.
+fn add(said: &mut BTreeMap<TaskId, Said>, id: TaskId, one: Said) -> Result<(), Unbelievable> {
+    match said.entry(id) {
+        Entry::Occupied(before) if discriminant(before.get()) != discriminant(&one) => Err("answer_contradicts_itself"),
+        Entry::Occupied(_) => Ok(()),
+        Entry::Vacant(free) => {
+            free.insert(one);
+            Ok(())
+        }
     }
 }
 

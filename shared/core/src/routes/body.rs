@@ -67,17 +67,21 @@ impl Route {
     /// The body of a call under this key with these members.
     ///
     /// # Errors
-    /// [`Unmade`]: the template failed, or the body is too large. No more than the limit is held in memory either way.
+    /// [`Unmade`]: the template failed or is over its budget, or the body is too large. No more than the budget, or the
+    /// limit, is held in memory either way.
     pub fn body(&self, key: &BatchId, target: &Target, items: &[Item<'_>]) -> Result<String, Unmade> {
-        let mut bounded = Bounded::new(self.downstream.max_body_bytes());
-        let made = match &self.body {
-            None => {
-                let body = Body { batch: key.as_str(), target: target.value(), items };
-                // Strings and JSON that was read before can always be written.
-                serde_json::to_writer(&mut bounded, &body).map_err(|_| Reason::new("body_unwritable"))
-            }
-            Some(template) => template.render(key.as_str(), target.value(), items, &mut bounded),
-        };
+        self.body_of(key, target, items, 1)
+    }
+
+    fn body_of(&self, key: &BatchId, target: &Target, items: &[Item<'_>], share: usize) -> Result<String, Unmade> {
+        let limit = self.downstream.max_body_bytes();
+        if let Some(template) = &self.body {
+            return template.render(key.as_str(), target.value(), items, limit, share);
+        }
+        let mut bounded = Bounded::new(limit);
+        let body = Body { batch: key.as_str(), target: target.value(), items };
+        // Strings and JSON that was read before can always be written.
+        let made = serde_json::to_writer(&mut bounded, &body).map_err(|_| Reason::new("body_unwritable"));
         bounded.finish(made)
     }
 
@@ -87,7 +91,7 @@ impl Route {
     pub fn renderable(&self, key: &BatchId, target: &Target, items: &[Item<'_>], reason: &Reason) -> Renderable {
         let mut found = Renderable::default();
         for (position, item) in items.iter().enumerate() {
-            match self.body(key, target, std::slice::from_ref(item)) {
+            match self.body_of(key, target, std::slice::from_ref(item), items.len()) {
                 Err(Unmade::Template(reason)) => found.broken.push((position, reason)),
                 Ok(_) | Err(Unmade::TooLarge) => found.sound.push(position),
             }
@@ -214,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_body_is_cut_off_at_its_limit_while_it_is_made() {
-        let grown = "{% for n in range(100000) %}{{ items[0].payload | tojson }}{% endfor %}";
+        let grown = "{% for n in range(100000) %}{{ items[0].payload }}{% endfor %}";
         let payload = serde_json::to_string(&"x".repeat(1_000)).unwrap();
         assert_eq!(body(grown, &[&payload]), Err(Unmade::TooLarge));
         let mut bounded = Bounded::new(3);

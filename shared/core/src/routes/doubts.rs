@@ -194,16 +194,36 @@ impl Expression {
     /// Comparisons in it that cannot be meant.
     fn doubts(&self) -> Vec<String> {
         let mut found = Vec::new();
-        each_comparison(self.ast(), &mut |comparator, sides| {
-            for side in sides {
-                found.extend(self.doubt(comparator, side));
+        each_node(self.ast(), &mut |node| {
+            if let Ast::Comparison { comparator, lhs, rhs, .. } = node {
+                for (side, other) in [(lhs, rhs), (rhs, lhs)] {
+                    found.extend(self.doubt(comparator, side, other));
+                }
             }
         });
         found
     }
 
-    /// What cannot be meant by this side of a comparison.
-    fn doubt(&self, comparator: &Comparator, side: &Ast) -> Option<String> {
+    /// Whether it lists an object's values or keys, whose order is none of the object's.
+    pub(super) fn lists_an_object(&self) -> bool {
+        fn lists(ast: &Ast) -> bool {
+            match ast {
+                Ast::ObjectValues { .. } => true,
+                Ast::Function { name, args, .. } => match name.as_str() {
+                    "keys" | "values" => true,
+                    "map" | "reverse" => args.iter().any(lists),
+                    _ => false,
+                },
+                Ast::Projection { lhs: node, .. } | Ast::Flatten { node, .. } => lists(node),
+                Ast::Subexpr { lhs, rhs, .. } | Ast::Or { lhs, rhs, .. } => lists(lhs) || lists(rhs),
+                _ => false,
+            }
+        }
+        lists(self.ast())
+    }
+
+    /// What cannot be meant by this side of a comparison. A function may give text, such as `to_string`.
+    fn doubt(&self, comparator: &Comparator, side: &Ast, other: &Ast) -> Option<String> {
         let is_order = !matches!(comparator, Comparator::Equal | Comparator::NotEqual);
         match side {
             Ast::Field { name, .. } if is_plain(name) && self.as_str().contains(&format!("\"{name}\"")) => {
@@ -211,7 +231,7 @@ impl Expression {
             }
             Ast::Literal { value, .. } => text_of(value).and_then(|text| {
                 let is_json = serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|value| !value.is_string());
-                match (is_order, is_json) {
+                match (is_order, is_json && !matches!(other, Ast::Function { .. })) {
                     (true, true) => Some(format!("text has no order, so this never holds. Write `{text}` in backticks")),
                     (true, false) => Some(format!("only numbers have an order, and `'{text}'` is text: it never holds")),
                     (false, true) => Some(format!(
@@ -235,31 +255,28 @@ fn is_plain(name: &str) -> bool {
     name.starts_with(is_letter) && name.chars().all(|c| is_letter(c) || c.is_ascii_digit())
 }
 
-/// Calls `see` with each comparison in an expression, however deep it lies: its operator and its two sides.
-fn each_comparison(ast: &Ast, see: &mut impl FnMut(&Comparator, [&Ast; 2])) {
+/// Calls `see` with each node of an expression, however deep it lies.
+fn each_node(ast: &Ast, see: &mut impl FnMut(&Ast)) {
+    see(ast);
     match ast {
-        Ast::Comparison { comparator, lhs, rhs, .. } => {
-            see(comparator, [lhs, rhs]);
-            each_comparison(lhs, see);
-            each_comparison(rhs, see);
-        }
-        Ast::Condition { predicate: one, then: other, .. }
+        Ast::Comparison { lhs: one, rhs: other, .. }
+        | Ast::Condition { predicate: one, then: other, .. }
         | Ast::Projection { lhs: one, rhs: other, .. }
         | Ast::And { lhs: one, rhs: other, .. }
         | Ast::Or { lhs: one, rhs: other, .. }
         | Ast::Subexpr { lhs: one, rhs: other, .. } => {
-            each_comparison(one, see);
-            each_comparison(other, see);
+            each_node(one, see);
+            each_node(other, see);
         }
         Ast::Expref { ast: node, .. }
         | Ast::Flatten { node, .. }
         | Ast::Not { node, .. }
-        | Ast::ObjectValues { node, .. } => each_comparison(node, see),
+        | Ast::ObjectValues { node, .. } => each_node(node, see),
         Ast::Function { args: nodes, .. } | Ast::MultiList { elements: nodes, .. } => {
-            nodes.iter().for_each(|node| each_comparison(node, see));
+            nodes.iter().for_each(|node| each_node(node, see));
         }
         Ast::MultiHash { elements, .. } => {
-            elements.iter().for_each(|KeyValuePair { value, .. }| each_comparison(value, see));
+            elements.iter().for_each(|KeyValuePair { value, .. }| each_node(value, see));
         }
         Ast::Identity { .. } | Ast::Field { .. } | Ast::Index { .. } | Ast::Literal { .. } | Ast::Slice { .. } => {}
     }

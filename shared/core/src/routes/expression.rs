@@ -6,6 +6,8 @@ use jmespath::{Rcvar, Variable};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
+use super::search::{Failed, Steps};
+
 /// A compiled JMESPath expression.
 #[derive(Clone, Debug)]
 pub struct Expression(jmespath::Expression<'static>);
@@ -13,6 +15,11 @@ pub struct Expression(jmespath::Expression<'static>);
 /// Brackets and operators in an expression at most. The parser and the search call themselves once for each that lies
 /// within another, and a stack that overflows takes the process with it, neighbours included.
 const MAX_PARTS: usize = 500;
+/// The longest expression, in bytes.
+const MAX_BYTES: usize = 8 * 1024;
+
+/// Doubles below this are as exact as integers.
+const EXACT: f64 = (1_u64 << 53) as f64;
 
 /// JSON to look into.
 #[derive(Clone, Debug)]
@@ -32,18 +39,29 @@ impl Data {
         self.0.as_array().map(|items| items.iter().cloned().map(Self))
     }
 
-    /// As a whole number that is not negative.
+    /// As a whole number that is not negative. A double that does not tell it from its neighbours is none.
     pub fn as_whole_number(&self) -> Option<u64> {
-        match self.0.as_number() {
+        let Variable::Number(number) = &*self.0 else { return None };
+        number.as_u64().or_else(|| {
+            let double = number.as_f64().filter(|double| double.fract() == 0.0 && (0.0..EXACT).contains(double))?;
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and in range")]
-            Some(number) if number >= 0.0 && number.fract() == 0.0 && number < u64::MAX as f64 => Some(number as u64),
-            Some(_) | None => None,
-        }
+            Some(double as u64)
+        })
     }
 
     /// Whether it says nothing.
     pub fn is_null(&self) -> bool {
         self.0.is_null()
+    }
+
+    /// Whether it is true in JMESPath's sense.
+    pub fn is_truthy(&self) -> bool {
+        self.0.is_truthy()
+    }
+
+    /// As text if it is a string.
+    pub fn into_string(self) -> Option<String> {
+        self.0.as_string().cloned()
     }
 
     /// As text: a string, or a number as JSON writes it.
@@ -73,19 +91,18 @@ impl Expression {
         self.0.as_ast()
     }
 
-    /// Whether the expression's value is true in JMESPath's sense; an expression that fails is false.
-    pub(super) fn holds(&self, data: &Data) -> bool {
-        self.0.search(&data.0).is_ok_and(|value| value.is_truthy())
+    /// Whether the expression's value is true in JMESPath's sense; one that does not fit the value is false.
+    pub(super) fn holds(&self, data: &Data, steps: &mut Steps) -> Result<bool, Failed> {
+        self.value(data, steps).map(|value| value.is_truthy())
     }
 
-    /// The expression's value if it is a string.
-    pub(super) fn string(&self, data: &Data) -> Option<String> {
-        self.0.search(&data.0).ok()?.as_string().cloned()
-    }
-
-    /// The expression's value; JMESPath's `null` if it fails.
-    pub(super) fn value(&self, data: &Data) -> Data {
-        Data(self.0.search(&data.0).unwrap_or_else(|_| Rcvar::new(Variable::Null)))
+    /// The expression's value; JMESPath's `null` if it does not fit the value that it is for.
+    pub(super) fn value(&self, data: &Data, steps: &mut Steps) -> Result<Data, Failed> {
+        match steps.search(&data.0, self.ast()) {
+            Ok(value) => Ok(Data(value)),
+            Err(Failed::Misfit) => Ok(Data(Rcvar::new(Variable::Null))),
+            Err(failed @ (Failed::OverBudget | Failed::Inexact)) => Err(failed),
+        }
     }
 }
 
@@ -95,6 +112,9 @@ impl<'de> Deserialize<'de> for Expression {
         if source.matches(['(', '[', '{', '!', '&', '|', '.', '<', '>', '=']).count() > MAX_PARTS {
             let what = format!("an expression has at most {MAX_PARTS} brackets and operators");
             return Err(de::Error::custom(what));
+        }
+        if source.len() > MAX_BYTES {
+            return Err(de::Error::custom(format!("an expression has at most {MAX_BYTES} bytes")));
         }
         jmespath::compile(&source).map(Self).map_err(|error| {
             de::Error::custom(format!(
@@ -139,7 +159,7 @@ mod tests {
                 };
                 let of = |times: usize| part.repeat(times) + "a" + &close.repeat(times);
                 if let Ok(expression) = compiled(&of(MAX_PARTS / each)) {
-                    expression.holds(&data);
+                    expression.holds(&data, &mut Steps::default()).unwrap();
                 }
                 assert!(compiled(&of(100_000)).unwrap_err().contains("at most 500"), "{part}");
             }

@@ -22,6 +22,10 @@ use crate::domain::retry;
 use crate::domain::time::DAY_MS;
 use crate::domain::{NotificationQueue, RouteName, Turn};
 
+/// Routes in a file, and entries of `targets` in a route, at most: a task is held against each.
+const MAX_ROUTES: usize = 500;
+const MAX_TARGETS: usize = 200;
+
 /// How tasks become calls.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "Routes")]
@@ -283,6 +287,10 @@ impl File {
             let what = "`routes` is empty: no task could ever be accepted".to_owned();
             return Err(Error { line: 0, column: 0, what });
         }
+        if let Some(Spanned { referenced, .. }) = self.routes.get(MAX_ROUTES) {
+            let what = format!("a file has at most {MAX_ROUTES} routes");
+            return Err(Error { line: referenced.line(), column: referenced.column(), what });
+        }
         let mut names = HashSet::new();
         for Spanned { value: entry, referenced, .. } in &self.routes {
             let whole = |what: String| Error { line: referenced.line(), column: referenced.column(), what };
@@ -322,6 +330,14 @@ impl File {
             }
             if let Some(Limited(status)) = entry.retry.on.intersection(&entry.retry.never).next() {
                 return Err(whole(format!("`retry` of route `{}` has {status} in `on` and in `never`", entry.name)));
+            }
+            if entry.targets.len() > MAX_TARGETS {
+                let what = format!("`targets` of route `{}` has over {MAX_TARGETS} entries", entry.name);
+                return Err(whole(what));
+            }
+            if entry.downstream.response().has_no_order() {
+                let what = "lists what an object has, which is in no order: say in `id` which member an entry is for";
+                return Err(whole(format!("`results` of route `{}` {what}", entry.name)));
             }
             if !names.insert(&entry.name) {
                 return Err(whole(format!("two routes are named `{}`", entry.name)));

@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::Write;
 use std::sync::{Arc, OnceLock};
 
 use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, ValueKind};
@@ -14,7 +13,8 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, filters
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
-use super::body::Item;
+use super::body::{Item, Unmade};
+use super::rendering::{self, Rendered};
 use crate::domain::outcome::Reason;
 
 /// A compiled body template.
@@ -28,6 +28,10 @@ const MAX_BYTES: usize = 16 * 1024;
 /// A stack on which the deepest template of that length is compiled. A stack that overflows takes the process with it,
 /// neighbours included. What is not touched of it takes no memory.
 const STACK_BYTES: usize = 128 * 1024 * 1024;
+/// What a template may read, make and compare, in bytes and 8 for each value: so much in any case, shared by members that
+/// are tried alone, and so much for each byte of its payloads.
+pub(super) const MAX_WORK: usize = 16 * 1024 * 1024;
+const WORK_A_BYTE: usize = 16;
 /// How deep a loop may call itself: that takes its stack from the process that makes the call.
 const MAX_CALLS: usize = 50;
 
@@ -37,6 +41,9 @@ impl Template {
         if source.len() > MAX_BYTES {
             return Err(format!("`body` is over {MAX_BYTES} bytes"));
         }
+        if let Some(line) = rendering::multiplied(&source) {
+            return Err(format!("`body` is no template: only numbers are multiplied (in line {line})"));
+        }
         let compiling = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || {
             let mut environment = Environment::new();
             // A misspelt field must fail the member, not send an empty string in its place.
@@ -44,7 +51,12 @@ impl Template {
             environment.set_recursion_limit(MAX_CALLS);
             environment.add_filter("tojson", tojson);
             let added = environment.add_template_owned(NAME, source);
-            added.map(|()| environment).map_err(|error| format!("`body` is no template: {error:#}"))
+            added.map_err(|error| format!("`body` is no template: {error:#}"))?;
+            if let Some(what) = rendering::unknown(&environment, NAME) {
+                return Err(format!("`body` is no template: {what}"));
+            }
+            rendering::prepare(&mut environment);
+            Ok(environment)
         });
         let compiled = compiling.map_err(|error| format!("`body` cannot be compiled now: {error}"))?.join();
         compiled
@@ -53,7 +65,8 @@ impl Template {
             .map(Self)
     }
 
-    /// Writes the body of a call with these members.
+    /// Writes the body of a call with these members, of at most `limit` bytes, for `share` calls that have the budget of
+    /// one.
     ///
     /// # Errors
     /// The line and the kind of what went wrong, `template_error:3:undefined` for example.
@@ -62,14 +75,30 @@ impl Template {
         batch: &str,
         target: &str,
         items: &[Item<'_>],
-        to: &mut impl Write,
-    ) -> Result<(), Reason> {
+        limit: usize,
+        share: usize,
+    ) -> Result<String, Unmade> {
+        let bytes: usize = items.iter().map(|item| item.payload.get().len()).sum();
         let items = Members(items.iter().map(Member::from).map(Arc::new).collect());
         let context = minijinja::context! { batch, target, items => Value::from_object(items) };
-        let rendered =
-            self.0.get_template(NAME).and_then(|template| template.render_captured_to(context, to).map(drop));
-        rendered.map_err(|error| reason(&error))
+        let rendered = rendering::render(&self.0, NAME, context, MAX_WORK / share.max(1) + WORK_A_BYTE * bytes);
+        let Rendered { text, result, is_over_budget } = rendered.map_err(|error| Unmade::Template(reason(&error)))?;
+        match result {
+            _ if text.len() > limit => Err(Unmade::TooLarge),
+            Ok(()) => Ok(text),
+            Err(error) if is_over_budget => Err(Unmade::Template(told(&error, "over_budget"))),
+            Err(error) => Err(Unmade::Template(reason(&error))),
+        }
     }
+}
+
+/// The bytes of a call's members, or of one: what is in a payload is looked into when it is asked for.
+pub(super) fn bytes_of(value: &Value) -> Option<usize> {
+    let of = |member: &Member| member.id.len() + member.payload.len();
+    if let Some(Members(members)) = value.downcast_object_ref() {
+        return Some(members.iter().map(|member| of(member)).sum());
+    }
+    value.downcast_object_ref::<Looked>().map(|looked| of(&looked.member))
 }
 
 /// What is said of an error: never its text, which may quote a payload.
@@ -80,6 +109,10 @@ fn reason(error: &Error) -> Reason {
         ErrorKind::CannotDeserialize => "payload",
         _ => "failed",
     };
+    told(error, kind)
+}
+
+fn told(error: &Error, kind: &str) -> Reason {
     Reason::new(format!("template_error:{}:{kind}", error.line().unwrap_or_default()))
 }
 
@@ -223,7 +256,7 @@ mod tests {
     fn a_loop_that_calls_itself_for_ever_is_an_error() {
         let endless = "{% for a in [1] recursive %}{{ loop([1]) }}{% endfor %}";
         let template = Template::compile(endless.to_owned()).unwrap();
-        let rendered = template.render("b", "t", &[], &mut Vec::new());
-        assert_eq!(rendered.unwrap_err().as_str(), "template_error:1:operation");
+        let rendered = template.render("b", "t", &[], 100, 1);
+        assert_eq!(rendered.unwrap_err().reason().as_str(), "template_error:1:operation");
     }
 }

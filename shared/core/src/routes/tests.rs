@@ -264,6 +264,73 @@ fn groupages_own_forms_need_no_mapping() {
         read("{}", ok(r#"{"results":[{"id":"a","status":"succeeded"},{"id":"b","status":"failed","reason":"x"}]}"#)),
         said(Said::Succeeded, failed("x"))
     );
+    for no_text in ["null", "404", "{}"] {
+        let results =
+            r#"{"results":[{"id":"a","status":"succeeded","reason":R},{"id":"b","status":"failed","reason":R}]}"#;
+        assert_eq!(read("{}", ok(&results.replace('R', no_text))), said(Said::Succeeded, failed("unspecified")));
+    }
+}
+
+#[test]
+fn an_answer_that_says_two_things_of_one_member_is_not_believed() {
+    let by_id = r#"{ results: results, id: id, succeeded: "status == 'succeeded'" }"#;
+    for (mapping, second, believed) in [("{}", "succeeded", true), ("{}", "failed", false), (by_id, "failed", false)] {
+        let one = |id: &str, status: &str| format!(r#"{{"id":"{id}","status":"{status}"}}"#);
+        let entries = [one("a", "succeeded"), one("b", "succeeded"), one("a", second)].join(",");
+        match read(mapping, ok(&format!(r#"{{"results":[{entries}]}}"#))) {
+            Reply::Unavailable(failure) => {
+                assert_eq!((failure.reason.as_str(), believed), ("answer_contradicts_itself", false))
+            }
+            reply => assert_eq!((reply, believed), (said(Said::Succeeded, Said::Succeeded), true)),
+        }
+    }
+}
+
+/// `a10` comes before `a2` among an object's fields.
+#[test]
+fn the_entries_of_an_object_need_an_id() {
+    for (results, is_taken) in [
+        ("values(@)", false),
+        ("keys(rows)", false),
+        ("*", false),
+        ("rows.*.status", false),
+        ("rows", true),
+        ("values(@) | [?ok]", false),
+        ("rows[?contains(values(tags), `1`)]", true),
+        ("values(@)', id: 'id", true),
+    ] {
+        let response =
+            format!("http: {{ url: 'https://a.example/', response: {{ results: '{results}', succeeded: ok }} }}");
+        let yaml = format!("version: 1\nroutes: [{{ name: r, target: t, downstream: {{ {response} }} }}]");
+        let told = Routes::parse(&yaml).map(drop).map_err(|error| error.to_string());
+        assert_eq!(told.is_ok(), is_taken, "{results}: {told:?}");
+        assert!(told.is_ok() || told.is_err_and(|told| told.contains("say in `id`")), "{results}");
+    }
+}
+
+#[test]
+fn an_expression_over_its_budget_costs_its_own_route_only() {
+    let grows = format!("\"{}@\"", "[@,@][]|".repeat(30));
+    let yaml = format!(
+        "version: 1\nroutes:\n  - {{ name: first, when: {grows}, target: to, downstream: pull }}\n  \
+         - {{ name: second, when: \"to == 'b'\", target: to, downstream: pull }}\n  \
+         - {{ name: third, when: \"to == 'c'\", target: {grows}, downstream: pull }}\n  \
+         - {{ name: exact, when: 'n == `18446744073709551616`', target: to, downstream: pull }}"
+    );
+    let routes = Routes::parse(&yaml).unwrap();
+    let assigned = |payload: &str| match routes.assign(payload) {
+        Ok(assigned) => assigned.route.name.to_string(),
+        Err(rejection) => rejection.to_string(),
+    };
+    assert_eq!(assigned(r#"{"to":"b"}"#), "second", "a neighbour");
+    for (payload, code, says) in [
+        (r#"{"to":"a"}"#, "over_budget", "`when` of route `first`"),
+        (r#"{"to":"c"}"#, "over_budget", "`target` of route `third`"),
+        (r#"{"to":"d","n":18446744073709551617}"#, "inexact_number", "`when` of route `exact`"),
+    ] {
+        let told = assigned(payload);
+        assert!(told.starts_with(code) && told.contains(says), "{told}");
+    }
 }
 
 #[test]

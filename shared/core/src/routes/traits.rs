@@ -70,15 +70,18 @@ impl Route {
             let detail = format!("the payload weighs more than `max_weight` of route `{}`, {most}", self.name);
             return Err(Rejection::new(Code::BadWeight, detail));
         }
-        let closes = self.reads.close_when.as_ref().is_some_and(|close| close.holds(data));
+        let closes = match &self.reads.close_when {
+            Some(close) => self.value("batch.close_when", close, data)?.is_truthy(),
+            None => false,
+        };
         let collapse = match &self.reads.collapse {
-            Some(collapse) if !collapse.value(data).is_null() => {
+            Some(collapse) if !self.value("collapse", collapse, data)?.is_null() => {
                 Some(Collapse::of(&self.text("collapse", collapse, data, Code::BadCollapse)?))
             }
             Some(_) | None => None,
         };
         let priority = match &self.reads.priority {
-            Some(priority) if !priority.value(data).is_null() => {
+            Some(priority) if !self.value("priority", priority, data)?.is_null() => {
                 self.number("priority", priority, data, MAX_PRIORITY.into(), Code::BadPriority)?
             }
             Some(_) | None => 0,
@@ -96,7 +99,7 @@ impl Route {
         most: u64,
         code: Code,
     ) -> Result<u64, Rejection> {
-        expression.value(data).as_whole_number().filter(|number| *number <= most).ok_or_else(|| {
+        self.value(field, expression, data)?.as_whole_number().filter(|number| *number <= most).ok_or_else(|| {
             let detail = format!(
                 "`{field}` of route `{}`, `{}`, gives no whole number from 0 to {most} for the payload",
                 self.name,

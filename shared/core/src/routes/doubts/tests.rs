@@ -39,7 +39,9 @@ fn a_comparison_that_cannot_be_meant_is_told_with_what_to_write() {
         let [(field, what)] = &found[..] else { panic!("{when}: {found:?}") };
         assert!(field == "when" && what.contains(told), "{what}");
     }
-    for fine in [r#""type == 'parcel'""#, r#""weight > `5`""#, r#"'"a b" == c'"#, r#""a == b""#] {
+    for fine in
+        [r#""type == 'parcel'""#, r#""weight > `5`""#, r#"'"a b" == c'"#, r#""a == b""#, r#""to_string(n) == '5'""#]
+    {
         assert_eq!(of_one(&format!("when: {fine}")), [], "{fine}");
     }
 }
