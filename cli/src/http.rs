@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use embedded::guard::{COOKIE_OF_LINK, Door, FORM, Guard, Key, LINK};
-use groupage_console::{Console, Pass};
+use embedded::guard::{Door, Guard, Key, Opens};
+use groupage_aws::System;
+use groupage_console::{Console, Entry, Pass};
+use groupage_core::domain::time::DAY_MS;
+use groupage_core::ports::Env;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -25,7 +28,7 @@ pub struct Error {
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
-    link: Key,
+    link: String,
     serving: Vec<JoinHandle<()>>,
 }
 
@@ -40,7 +43,8 @@ impl Server {
         let service = TowerToHyperService::new(router);
         // It is cut off when this is dropped.
         let serving = embedded::serve(listener, guard, service, std::future::pending::<()>(), Duration::ZERO);
-        Ok(Self { address, link: key.derived(LINK), serving: vec![tokio::spawn(serving)] })
+        let link = key.pass(Opens::Console, System.now().plus_ms(DAY_MS));
+        Ok(Self { address, link, serving: vec![tokio::spawn(serving)] })
     }
 
     /// The same, while the console keeps its figures.
@@ -59,9 +63,9 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// The link to the console.
+    /// The link to the console. It works for a day from the start.
     pub fn console(&self) -> String {
-        format!("{}/console?key={}", self.url(), self.link.reveal())
+        format!("{}/console?key={}", self.url(), self.link)
     }
 }
 
@@ -74,8 +78,15 @@ impl Drop for Server {
     }
 }
 
-/// What lets a browser into the console of a stack with this key.
+/// Lets browsers into the console of a stack with this key, each for a day.
 pub fn pass(key: &Key) -> Pass {
-    let [link, cookie, form] = [LINK, COOKIE_OF_LINK, FORM].map(|purpose| key.derived(purpose).reveal().to_owned());
-    Pass { link, cookie, form }
+    let (entered, acted) = (key.clone(), key.clone());
+    Pass {
+        enter: Box::new(move |link| {
+            let (now, ends) = (System.now(), System.now().plus_ms(DAY_MS));
+            let [cookie, act] = [Opens::Pages, Opens::Acts].map(|opens| entered.pass(opens, ends));
+            entered.admits(Opens::Console, link, now).then_some(Entry { cookie, act, seconds: DAY_MS / 1_000 })
+        }),
+        may_act: Box::new(move |brought| acted.admits(Opens::Acts, brought, System.now())),
+    }
 }

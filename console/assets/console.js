@@ -1,6 +1,20 @@
 // Replaces what a page shows whenever the server says that it has changed. Without this, a page shows what it did at first.
 "use strict";
 
+// What acts must bring came in the fragment of the first address. It is kept where no other port of this machine reads it:
+// the cookie alone, which reaches all of them, opens pages and does nothing.
+const brought = /^#act=(.+)$/.exec(location.hash);
+if (brought) {
+  localStorage.setItem("groupage-act", brought[1]);
+  history.replaceState(null, "", location.pathname + location.search);
+}
+
+/** Puts it into the forms. */
+function enable() {
+  for (const field of document.querySelectorAll('input[name="form"]')) field.value = localStorage.getItem("groupage-act") || "";
+}
+enable();
+
 const live = document.getElementById("live");
 const state = document.getElementById("state");
 
@@ -19,6 +33,7 @@ function show(text) {
   const focus = focused();
   const places = [...live.querySelectorAll(".scroll")].map((region) => region.scrollLeft);
   live.innerHTML = text;
+  enable();
   live.querySelectorAll(".scroll").forEach((region, place) => { region.scrollLeft = places[place] || 0; });
   if (focus) live.querySelector(focus)?.focus({ preventScroll: true });
 }

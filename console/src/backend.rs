@@ -27,16 +27,25 @@ use crate::live::Watched;
 use crate::recorded::Recorded;
 use crate::view::View;
 
-/// What lets a browser in, and what its forms carry. All are secrets of their own, from which nobody can tell the
-/// stack's key.
-#[derive(Clone)]
+/// Gives what the secret of a link is exchanged for.
+pub type Enter = Box<dyn Fn(&str) -> Option<Entry> + Send + Sync>;
+
+/// Lets a browser in, and lets it act. Its secrets end, and nobody can tell the stack's key from one.
 pub struct Pass {
-    /// In the link that is printed.
-    pub link: String,
-    /// In the cookie that the link is exchanged for.
+    /// Exchanges the secret of the printed link; nothing for another one, or one that has ended.
+    pub enter: Enter,
+    /// Whether an act may be done that brings this secret.
+    pub may_act: Box<dyn Fn(&str) -> bool + Send + Sync>,
+}
+
+/// What a link is exchanged for.
+pub struct Entry {
+    /// For the cookie, which opens pages. Browsers send it to every port of this machine.
     pub cookie: String,
-    /// In every form: a page of another origin cannot read it.
-    pub form: String,
+    /// For the page's script, which keeps it where no other port can read it, and puts it into each form.
+    pub act: String,
+    /// For how long both work.
+    pub seconds: u64,
 }
 
 /// What the steps of this process have counted and consumed so far.

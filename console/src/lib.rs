@@ -32,9 +32,8 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Form, Router};
 use futures::stream::{self, Stream};
-use subtle::ConstantTimeEq;
 
-pub use backend::{Console, Pass, Work, Worked};
+pub use backend::{Console, Enter, Entry, Pass, Work, Worked};
 use history::History;
 use page::Page;
 use pages::Shown;
@@ -79,23 +78,24 @@ async fn asset(media_type: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, media_type)], text).into_response()
 }
 
-/// The way in: the link's secret is exchanged for a cookie, and does not stay in the address.
+/// The way in: the link's secret is exchanged for a cookie and for what acts must bring, and does not stay in the
+/// address. What acts must bring goes into the fragment, which browsers send to no server; the page's script keeps it.
 async fn enter(State(console): State<Arc<Console>>, headers: HeaderMap, Query(query): Query<Parameters>) -> Response {
-    let brought = query.get("key").map(String::as_str).unwrap_or_default();
-    let mut response = Redirect::to(&View::of(Kind::Overview).address()).into_response();
-    if bool::from(brought.as_bytes().ct_eq(console.pass.link.as_bytes()))
-        && let Some(cookie) = cookie(&headers, &console.pass)
-    {
-        response.headers_mut().insert(header::SET_COOKIE, cookie);
-    }
-    response
+    let overview = View::of(Kind::Overview).address();
+    let entry = query.get("key").and_then(|link| (console.pass.enter)(link));
+    let Some((entry, cookie)) = entry.and_then(|entry| cookie(&headers, &entry).map(|cookie| (entry, cookie))) else {
+        return Redirect::to(&overview).into_response();
+    };
+    ([(header::SET_COOKIE, cookie)], Redirect::to(&format!("{overview}#act={}", entry.act))).into_response()
 }
 
 /// No other site's page has it sent along, no script reads it. It bears the port's number: browsers do not tell ports
 /// apart.
-fn cookie(headers: &HeaderMap, pass: &Pass) -> Option<HeaderValue> {
+fn cookie(headers: &HeaderMap, entry: &Entry) -> Option<HeaderValue> {
     let port = headers.get(header::HOST)?.to_str().ok()?.rsplit(':').next()?.parse::<u16>().ok()?;
-    HeaderValue::from_str(&format!("groupage-{port}={}; HttpOnly; SameSite=Strict; Path={ROOT}", pass.cookie)).ok()
+    let Entry { cookie, seconds, .. } = entry;
+    let value = format!("groupage-{port}={cookie}; HttpOnly; SameSite=Strict; Path={ROOT}; Max-Age={seconds}");
+    HeaderValue::from_str(&value).ok()
 }
 
 type Parameters = BTreeMap<String, String>;
@@ -156,11 +156,11 @@ mod tests {
 
     #[test]
     fn the_cookie_is_for_this_port_and_for_no_other_site_or_script() {
-        let pass = Pass { link: String::new(), cookie: "secret".to_owned(), form: String::new() };
+        let entry = Entry { cookie: "secret".to_owned(), act: String::new(), seconds: 60 };
         let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static("127.0.0.1:8080"))]);
-        let cookie = cookie(&headers, &pass).unwrap();
-        assert_eq!(cookie, "groupage-8080=secret; HttpOnly; SameSite=Strict; Path=/console");
-        assert_eq!(super::cookie(&HeaderMap::new(), &pass), None);
+        let cookie = cookie(&headers, &entry).unwrap();
+        assert_eq!(cookie, "groupage-8080=secret; HttpOnly; SameSite=Strict; Path=/console; Max-Age=60");
+        assert_eq!(super::cookie(&HeaderMap::new(), &entry), None);
     }
 
     #[tokio::test]

@@ -92,7 +92,7 @@ impl Page {
                     }
                     footer {
                         p { "Stack " bdi { (on_one_line(stack)) } ". Times are UTC." }
-                        p #state aria-live="polite" { noscript { "Without scripts, reload the page to see what is new." } }
+                        p #state aria-live="polite" { noscript { "Without scripts, reload the page to see what is new; to act takes scripts." } }
                     }
                 }
             }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use embedded::{Ports, Stack, Storage};
 use groupage_aws::{Dynamo, System};
-use groupage_console::{Console, Pass, router};
+use groupage_console::{Console, Entry, Pass, router};
 use groupage_core::domain::task::Status;
 use groupage_core::domain::{Target, Task, TaskId};
 use groupage_core::ports::{Env, Freshness, Tasks};
@@ -29,7 +29,9 @@ impl Stand {
         let connection = stack.connection();
         connection.routes(&Arc::default()).push(ROUTES, "a test", System.now()).await.unwrap();
         let store = connection.store(86_400_000, &Arc::default());
-        let pass = Pass { link: String::new(), cookie: String::new(), form: "secret".to_owned() };
+        let entry = || Entry { cookie: "paper".to_owned(), act: "secret".to_owned(), seconds: 60 };
+        let enter = move |link: &str| (link == "link").then(entry);
+        let pass = Pass { enter: Box::new(enter), may_act: Box::new(|brought| brought == "secret") };
         let pages = router(Arc::new(Console::new(connection, "test".to_owned(), pass, None)));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -51,7 +53,7 @@ impl Stand {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let length = body.len();
         let request = format!(
-            "{head} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+            "{head} HTTP/1.1\r\nHost: x:80\r\nConnection: close\r\nContent-Type: application/x-www-form-urlencoded\r\n\
              Content-Length: {length}\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -88,7 +90,10 @@ async fn all_that_wait_for_a_target_are_shown_and_exactly_these_are_cancelled() 
     assert!(shown.contains("It cannot be undone") && shown.contains("Yes, 3 of them"), "{shown}");
     assert!(!stand.is_cancelled("a").await, "nothing is done before it is confirmed");
     stand.register("late", "r:full").await;
-    let done = stand.act(&form_of(&shown)).await;
+    let form = form_of(&shown);
+    assert!(form.starts_with("form=&"), "a page that is had for the cookie holds no secret: {form}");
+    assert!(stand.act(&form).await.contains("to act takes scripts") && !stand.is_cancelled("a").await);
+    let done = stand.act(&form.replacen("form=", "form=secret", 1)).await;
     assert!(done.contains("<strong>3</strong> tasks are cancelled"), "{done}");
     let expected = BTreeMap::from([("a", true), ("b", true), ("c", true), ("late", false), ("other", false)]);
     for (id, is_cancelled) in expected {
@@ -97,6 +102,20 @@ async fn all_that_wait_for_a_target_are_shown_and_exactly_these_are_cancelled() 
     // One task alone needs no second question, and to repeat it is safe.
     for _ in 0..2 {
         assert!(stand.act("form=secret&act=cancel&id=late").await.contains("<strong>1</strong> tasks are cancelled"));
+    }
+    stand.stack.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_acts_must_bring_is_given_for_the_link_alone_and_to_no_other_port() {
+    let stand = Stand::start().await;
+    let entered = stand.ask("GET /console?key=link", "").await;
+    assert!(entered.contains("location: /console/overview#act=secret"), "browsers send no fragment: {entered}");
+    let cookie = entered.split("set-cookie: ").nth(1).unwrap().lines().next().unwrap();
+    assert!(cookie.starts_with("groupage-80=paper; ") && cookie.ends_with("; Max-Age=60"), "{cookie}");
+    for head in ["GET /console?key=other", "GET /console", "GET /console/overview", "GET /console/console.js"] {
+        let answer = stand.ask(head, "").await;
+        assert!(!answer.contains("secret") && !answer.contains("paper"), "{head}: {answer}");
     }
     stand.stack.shutdown().await;
 }

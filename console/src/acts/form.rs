@@ -3,7 +3,7 @@
 use groupage_aws::Right;
 use maud::{Markup, html};
 
-use crate::backend::{Console, Visit};
+use crate::backend::Visit;
 use crate::view::ROOT;
 use crate::words::on_one_line;
 
@@ -14,17 +14,20 @@ pub type Fields = Vec<(String, String)>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// It does not carry the console's secret.
-    #[error("the form is not the console's, or is older than its key: go back and load the page again")]
+    #[error(
+        "to act takes scripts, and a link that was opened in this browser within a day: `groupage console` prints one"
+    )]
     Foreign,
     /// A field is missing, or holds what it may not.
     #[error("{0}")]
     Field(String),
 }
 
-/// The fields of a form that nobody fills in, the console's secret among them.
-pub fn hidden(console: &Console, fields: &Fields) -> Markup {
+/// The fields of a form that nobody fills in. The page's script puts what acts must bring into the first: a page that
+/// is had for the cookie alone does not hold it.
+pub fn hidden(fields: &Fields) -> Markup {
     html! {
-        input type="hidden" name="form" value=(console.pass.form);
+        input type="hidden" name="form" value="";
         @for (name, value) in fields { input type="hidden" name=(name) value=(value); }
     }
 }
@@ -35,7 +38,7 @@ pub fn button(visit: &Visit<'_>, fields: &[(&str, &str)], label: &str) -> Markup
     let refusal = refusal(visit, text(&fields, "act"));
     html! {
         form.act method="post" action={ (ROOT) "/act" } {
-            (hidden(visit.console, &fields))
+            (hidden(&fields))
             button disabled[refusal.is_some()] { (label) }
             (because(refusal))
         }
@@ -61,7 +64,7 @@ pub fn because(refusal: Option<&str>) -> Markup {
     html! { @if let Some(refusal) = refusal { " " span.note { "AWS refuses you this: " (on_one_line(refusal)) } } }
 }
 
-/// What a field says; nothing if it is absent.
+/// What a field says, to the last space; nothing if it is absent.
 pub fn text<'a>(fields: &'a Fields, name: &str) -> &'a str {
-    fields.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value.trim())
+    fields.iter().find(|(field, _)| field == name).map_or("", |(_, value)| value.as_str())
 }

@@ -29,7 +29,7 @@ pub fn form(visit: &Visit<'_>, scope: &Scope, gates: &[Seen], now: Timestamp) ->
         div.acts {
             @if !is_held {
                 form.act method="post" action={ (ROOT) "/act" } {
-                    (hidden(visit.console, &fields))
+                    (hidden(&fields))
                     label { "Why " input name="reason" maxlength=(MAX_REASON_BYTES); }
                     " " button disabled[refusal.is_some()] { "Hold calls back" } (because(refusal))
                 }

@@ -16,7 +16,6 @@ use axum::http::StatusCode;
 use groupage_core::domain::gate::Scope;
 use groupage_core::domain::{ListId, RouteName, StreamId};
 use maud::html;
-use subtle::ConstantTimeEq;
 
 use crate::backend::{Console, Trouble, Visit};
 use crate::page::Page;
@@ -100,7 +99,8 @@ impl Act {
             }
             "release" => {
                 let list = ListId::parse(text(fields, "list")).map_err(wrong)?;
-                let count = text(fields, "count").parse().map_err(|_| wrong("say how many tasks: a whole number"))?;
+                let count =
+                    text(fields, "count").trim().parse().map_err(|_| wrong("say how many tasks: a whole number"))?;
                 let key = Some(text(fields, "key")).filter(|key| !key.is_empty()).map_or_else(fresh, str::to_owned);
                 Ok(Self::Release { list, count, key })
             }
@@ -160,7 +160,7 @@ impl Act {
 
 /// Previews an act, or does it: at once if it touches one thing, else once it is confirmed.
 pub async fn act(console: &Console, fields: &Fields) -> Page {
-    if !bool::from(text(fields, "form").as_bytes().ct_eq(console.pass.form.as_bytes())) {
+    if !(console.pass.may_act)(text(fields, "form")) {
         return Page::trouble(StatusCode::FORBIDDEN, &Refused::Foreign.to_string());
     }
     let act = match Act::read(fields, || console.fresh_id()) {
@@ -175,7 +175,7 @@ pub async fn act(console: &Console, fields: &Fields) -> Page {
         };
         let preview = preview(&visit, &act).await?;
         if (preview.count > 1 || act.is_final()) && text(fields, "confirmed") != "yes" {
-            return Ok(confirm(console, &act, &preview));
+            return Ok(confirm(&act, &preview));
         }
         Ok::<_, Trouble>(perform(&visit, &act).await?.page())
     };
@@ -212,12 +212,12 @@ async fn perform(visit: &Visit<'_>, act: &Act) -> Result<Report, Trouble> {
     }
 }
 
-fn confirm(console: &Console, act: &Act, preview: &Preview) -> Page {
+fn confirm(act: &Act, preview: &Preview) -> Page {
     let still = html! {
         h1 { "To be confirmed" }
         p { "This will " (preview.what) "." }
         form method="post" action={ (ROOT) "/act" } {
-            (hidden(console, &act.fields()))
+            (hidden(&act.fields()))
             input type="hidden" name="confirmed" value="yes";
             button.danger { "Yes, " (grouped(preview.count)) " of them" }
         }
@@ -244,16 +244,17 @@ mod tests {
             &[("act", "retry"), ("id", "a"), ("id", "b")][..],
             &[("act", "drop"), ("all", "yes"), ("route", "r"), ("reason", "http_422"), ("until", "7")],
             &[("act", "cancel"), ("id", "a"), ("id", "b")],
-            &[("act", "cancel"), ("target", "r:t")],
+            &[("act", "cancel"), ("target", "r:t ")],
             &[("act", "redrive"), ("queue", "handle-dlq")],
             &[("act", "delete"), ("queue", "rejected"), ("message", "m-1")],
             &[("act", "release"), ("list", "l"), ("count", "3"), ("key", "k")],
-            &[("act", "resume"), ("route", "r"), ("key", "a: <b>")],
+            &[("act", "resume"), ("route", "r"), ("key", "a: <b> ")],
             &[("act", "pause"), ("gate", "#route:r"), ("reason", "deploy")],
             &[("act", "go-on"), ("gate", "#target:r:t")],
             &[("act", "commit"), ("stream", "s")],
         ] {
             let act = read(pairs).unwrap();
+            assert_eq!(act.fields(), fields(pairs), "to the last space");
             assert_eq!(Act::read(&act.fields(), || "other".to_owned()).unwrap(), act);
         }
     }

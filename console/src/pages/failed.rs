@@ -106,7 +106,7 @@ fn listed(visit: &Visit<'_>, found: &[Failed], are_all: bool) -> Markup {
     let columns = ["", "task", "Target", "reason", "answered", "calls", "failed"];
     html! {
         form method="post" action={ (ROOT) "/act" } {
-            (hidden(visit.console, &Vec::new()))
+            (hidden(&Vec::new()))
             (page::table("Tasks, those first that failed first", &columns, rows.collect(), "There are none."))
             @if !found.is_empty() {
                 @let refusal = refusal(visit, How::Retry.word());

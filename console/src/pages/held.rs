@@ -133,7 +133,7 @@ pub async fn list(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
     let refusal = refusal(visit, "release");
     let still = html! {
         form.act method="post" action={ (ROOT) "/act" } {
-            (hidden(visit.console, &fields))
+            (hidden(&fields))
             label for="count" { "Release the next" }
             input #count name="count" type="number" min="1" max=(MAX_RELEASED) value="1" required;
             button disabled[refusal.is_some()] { "Release" }

@@ -12,8 +12,12 @@ use crate::view::{Kind, View};
 
 /// Looks for it everywhere. The one thing that has it is shown at once.
 pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Shown, Trouble> {
-    let text = view.id();
-    let found = found(visit, text).await?;
+    let (mut text, mut found) = (view.id(), found(visit, view.id()).await?);
+    if found.is_empty() && text.trim() != text {
+        // Copied with the spaces around it.
+        text = text.trim();
+        found = self::found(visit, text).await?;
+    }
     if let [kind] = found[..] {
         return Ok(Shown::Elsewhere(View::of(kind).with("id", text)));
     }

@@ -10,64 +10,22 @@
 //! | if it has the `Origin` of another, or `Sec-Fetch-Site` says so | a page of another origin; other ports of this machine are others, too |
 //! | if it does not bring the key, or for a page of the console what a browser brings instead | another user's program, or one that does not know of this stack |
 //!
-//! A browser sends no key. The console's link holds a secret that follows from the key, and is exchanged for a cookie
-//! that holds another; nobody can tell the key from either.
+//! A browser sends no key. The console's link holds a pass that follows from the key and ends a day after it was
+//! printed. It is exchanged for two others. The cookie opens pages, and reaches each server of this machine that the
+//! browser visits. The pass for acts can be read by the console's own pages only.
 //!
 //! No answer has a CORS header. The key is a bearer secret: it is not signed with, and a process that can read the
 //! traffic of the loopback device knows it.
 
-use std::{fmt, sync::Arc};
+mod key;
+mod patience;
 
+use groupage_core::domain::Timestamp;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, ORIGIN};
-use http::{HeaderMap, Request, Response, StatusCode, Uri};
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 
-/// What a program must know to speak to a stack.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Key(Arc<str>);
-
-impl Key {
-    /// A new one that nobody can guess.
-    pub fn random() -> Self {
-        Self::from(uuid::Uuid::new_v4().simple().to_string())
-    }
-
-    /// As it is written into files and sent.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-
-    /// Another secret that follows from this one, for one purpose.
-    pub fn derived(&self, purpose: &str) -> Self {
-        let digest = Sha256::new().chain_update(purpose).chain_update([0]).chain_update(self.reveal()).finalize();
-        Self(digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>().into())
-    }
-
-    /// Whether somebody brought it.
-    fn is(&self, brought: &str) -> bool {
-        brought.as_bytes().ct_eq(self.reveal().as_bytes()).into()
-    }
-}
-
-/// What the console's link holds, by what it follows from.
-pub const LINK: &str = "the link to the console";
-/// What the cookie holds that the link is exchanged for.
-pub const COOKIE_OF_LINK: &str = "the console's cookie";
-/// What the console's forms hold.
-pub const FORM: &str = "the console's forms";
-
-impl From<String> for Key {
-    fn from(text: String) -> Self {
-        Self(text.into())
-    }
-}
-
-impl fmt::Debug for Key {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Key(..)")
-    }
-}
+pub use key::{Key, Opens};
+pub(crate) use patience::Patience;
 
 /// What kind of requests come to a listener: how they bring the key, and how they are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,8 +59,20 @@ pub enum Refusal {
     #[error("the key is not the one of this data folder; use the environment lines that `groupage local` prints")]
     OtherKey,
     /// A page of the console was asked for without its link's secret or cookie.
-    #[error("open the console by its link, with the key that `groupage local` or `groupage console` prints")]
+    #[error("open the console by its link, which works for a day: `groupage console` prints a new one")]
     NoPass,
+    /// Its body does not come to an end.
+    #[error("the request did not come to its end in time")]
+    Slow,
+}
+
+/// Who sends a request that is admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admitted {
+    /// A program that brings the key, or a browser that brings a pass.
+    Owner,
+    /// Somebody who asks for what anybody may read.
+    Anybody,
 }
 
 /// Who may come through one listener.
@@ -110,16 +80,17 @@ pub enum Refusal {
 pub struct Guard {
     door: Door,
     key: Key,
+    pub(crate) patience: Patience,
 }
 
 impl Guard {
     /// For a listener of this kind.
     pub fn new(door: Door, key: Key) -> Self {
-        Self { door, key }
+        Self { door, key, patience: Patience::default() }
     }
 
-    /// Whether a request may come to the listener on this port.
-    pub fn admit<B>(&self, port: u16, request: &Request<B>) -> Result<(), Refusal> {
+    /// Whether a request may come to the listener on this port, and who sends it.
+    pub fn admit<B>(&self, port: u16, now: Timestamp, request: &Request<B>) -> Result<Admitted, Refusal> {
         let headers = request.headers();
         let host = host(headers, request.uri()).filter(|host| is_known(host, port)).ok_or(Refusal::Host)?;
         if is_of_another_page(headers, host) {
@@ -127,24 +98,28 @@ impl Guard {
         }
         let path = request.uri().path();
         match self.door {
-            Door::Api if path == DESCRIPTION => Ok(()),
+            Door::Api if path == DESCRIPTION => return Ok(Admitted::Anybody),
             Door::Api if path.strip_prefix(CONSOLE).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) => {
-                self.check_pass(port, request)
+                self.check_pass(port, now, request)?;
             }
-            Door::Api | Door::Aws => self.check_key(headers),
+            Door::Api | Door::Aws => self.check_key(headers)?,
         }
+        Ok(Admitted::Owner)
     }
 
-    /// What a browser brings. The link's secret opens the console's first page alone, which gives the cookie for it.
-    fn check_pass<B>(&self, port: u16, request: &Request<B>) -> Result<(), Refusal> {
-        let cookie = self.key.derived(COOKIE_OF_LINK);
+    /// What a browser brings. The link's pass opens the console's first page alone, which gives the others for it.
+    fn check_pass<B>(&self, port: u16, now: Timestamp, request: &Request<B>) -> Result<(), Refusal> {
+        // Browsers say of every form where it comes from.
+        if request.method() != Method::GET && !request.headers().contains_key(ORIGIN) {
+            return Err(Refusal::Page);
+        }
         let name = format!("groupage-{port}=");
         let texts = request.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut brought = texts.flat_map(|text| text.split(';')).filter_map(|one| one.trim().strip_prefix(&name));
-        let has_cookie = brought.any(|brought| cookie.is(brought));
+        let has_cookie = brought.any(|brought| self.key.admits(Opens::Pages, brought, now));
         let uri = request.uri();
         let link = uri.query().and_then(|query| query.strip_prefix("key="));
-        let has_link = uri.path() == CONSOLE && link.is_some_and(|link| self.key.derived(LINK).is(link));
+        let has_link = uri.path() == CONSOLE && link.is_some_and(|link| self.key.admits(Opens::Console, link, now));
         if has_cookie || has_link { Ok(()) } else { Err(Refusal::NoPass) }
     }
 
@@ -166,6 +141,7 @@ impl Guard {
         let status = match refusal {
             Refusal::Host | Refusal::Page => StatusCode::FORBIDDEN,
             Refusal::NoPass => StatusCode::UNAUTHORIZED,
+            Refusal::Slow => StatusCode::REQUEST_TIMEOUT,
             Refusal::NoKey | Refusal::OtherKey => match self.door {
                 // SDKs show the name of the error and its message.
                 Door::Aws => StatusCode::FORBIDDEN,
@@ -233,13 +209,14 @@ mod tests {
     use super::*;
 
     const PORT: u16 = 8000;
+    const NOW: Timestamp = Timestamp(1_000);
 
-    fn ask(door: Door, headers: &[(&'static str, &str)]) -> Result<(), Refusal> {
+    fn ask(door: Door, headers: &[(&'static str, &str)]) -> Result<Admitted, Refusal> {
         let mut request = Request::post("/");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        Guard::new(door, Key::from("secret".to_owned())).admit(PORT, &request.body(()).unwrap())
+        Guard::new(door, Key::from("secret".to_owned())).admit(PORT, NOW, &request.body(()).unwrap())
     }
 
     const HOST: (&str, &str) = ("host", "127.0.0.1:8000");
@@ -251,12 +228,16 @@ mod tests {
 
     #[test]
     fn what_the_owner_of_the_key_sends_is_admitted() {
-        assert_eq!(ask(Door::Aws, &[HOST, SIGNED]), Ok(()));
-        assert_eq!(ask(Door::Aws, &[("host", "localhost:8000"), SIGNED]), Ok(()));
-        assert_eq!(ask(Door::Api, &[HOST, BEARER]), Ok(()));
+        assert_eq!(ask(Door::Aws, &[HOST, SIGNED]), Ok(Admitted::Owner));
+        assert_eq!(ask(Door::Aws, &[("host", "localhost:8000"), SIGNED]), Ok(Admitted::Owner));
+        assert_eq!(ask(Door::Api, &[HOST, BEARER]), Ok(Admitted::Owner));
         let own_page = [HOST, BEARER, ("origin", "http://127.0.0.1:8000"), ("sec-fetch-site", "same-origin")];
-        assert_eq!(ask(Door::Api, &own_page), Ok(()));
-        assert_eq!(ask(Door::Api, &[HOST, BEARER, ("sec-fetch-site", "none")]), Ok(()), "typed by a person");
+        assert_eq!(ask(Door::Api, &own_page), Ok(Admitted::Owner));
+        assert_eq!(
+            ask(Door::Api, &[HOST, BEARER, ("sec-fetch-site", "none")]),
+            Ok(Admitted::Owner),
+            "typed by a person"
+        );
     }
 
     #[test]
@@ -276,7 +257,7 @@ mod tests {
         assert_eq!(ask(Door::Aws, &[HOST, ("host", "evil.example:8000"), SIGNED]), Err(Refusal::Host), "two");
         let request = Request::post("http://evil.example:8000/").header("host", HOST.1).header(SIGNED.0, SIGNED.1);
         let guard = Guard::new(Door::Aws, Key::from("secret".to_owned()));
-        assert_eq!(guard.admit(PORT, &request.body(()).unwrap()), Err(Refusal::Host), "the line says another");
+        assert_eq!(guard.admit(PORT, NOW, &request.body(()).unwrap()), Err(Refusal::Host), "the line says another");
     }
 
     #[test]
@@ -302,64 +283,73 @@ mod tests {
         assert_eq!(ask(Door::Aws, &[HOST, ("authorization", other)]), Err(Refusal::OtherKey));
         let description = |door| {
             let request = Request::get("/openapi.json").header("host", HOST.1).body(()).unwrap();
-            Guard::new(door, Key::random()).admit(PORT, &request)
+            Guard::new(door, Key::random()).admit(PORT, NOW, &request)
         };
-        assert_eq!(description(Door::Api), Ok(()));
+        assert_eq!(description(Door::Api), Ok(Admitted::Anybody));
         assert_eq!(description(Door::Aws), Err(Refusal::NoKey));
     }
 
-    /// Asks for a page of the console.
-    fn page(path: &str, headers: &[(&'static str, &str)]) -> Result<(), Refusal> {
-        let mut request = Request::get(path);
+    /// Asks for a page of the console, or sends one of its forms.
+    fn page(method: Method, path: &str, headers: &[(&'static str, &str)]) -> Result<Admitted, Refusal> {
+        let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        Guard::new(Door::Api, Key::from("secret".to_owned())).admit(PORT, &request.body(()).unwrap())
+        Guard::new(Door::Api, Key::from("secret".to_owned())).admit(PORT, NOW, &request.body(()).unwrap())
+    }
+
+    /// A pass of the key that `page` asks with.
+    fn pass(opens: Opens, until: Timestamp) -> String {
+        Key::from("secret".to_owned()).pass(opens, until)
+    }
+
+    fn cookie() -> String {
+        format!("other=1; groupage-8000={}", pass(Opens::Pages, NOW.plus_ms(1)))
     }
 
     #[test]
     fn a_page_of_the_console_is_for_its_link_once_and_for_its_cookie_afterwards() {
-        let key = Key::from("secret".to_owned());
-        let (link, value) = (key.derived(LINK), key.derived(COOKIE_OF_LINK));
-        let own = format!("other=1; groupage-8000={}", value.reveal());
+        let (link, own) = (pass(Opens::Console, NOW.plus_ms(1)), cookie());
         let cookie = ("cookie", own.as_str());
-        assert_eq!(page("/console/overview", &[HOST, cookie]), Ok(()));
-        assert_eq!(page(&format!("/console?key={}", link.reveal()), &[HOST]), Ok(()));
+        let get = |path: &str, headers: &[(&'static str, &str)]| page(Method::GET, path, headers);
+        assert_eq!(get("/console/overview", &[HOST, cookie]), Ok(Admitted::Owner));
+        assert_eq!(get(&format!("/console?key={link}"), &[HOST]), Ok(Admitted::Owner));
+        let ended = format!("groupage-8000={}", pass(Opens::Pages, NOW));
         for (path, headers) in [
             ("/console/overview".to_owned(), vec![HOST]),
             ("/console".to_owned(), vec![HOST, BEARER]),
-            (format!("/console/overview?key={}", link.reveal()), vec![HOST]),
+            (format!("/console/overview?key={link}"), vec![HOST]),
             ("/console?key=secret".to_owned(), vec![HOST]),
-            (format!("/console?key={}", value.reveal()), vec![HOST]),
+            (format!("/console?key={}", pass(Opens::Console, NOW)), vec![HOST]),
+            (format!("/console?key={}", pass(Opens::Acts, NOW.plus_ms(1))), vec![HOST]),
+            ("/console/overview".to_owned(), vec![HOST, ("cookie", &ended)]),
             ("/console/live/overview".to_owned(), vec![HOST, ("cookie", "groupage-8000=secret")]),
             ("/console/overview".to_owned(), vec![HOST, ("cookie", "groupage-8000=")]),
         ] {
-            assert_eq!(page(&path, &headers), Err(Refusal::NoPass), "{path} {headers:?}");
+            assert_eq!(get(&path, &headers), Err(Refusal::NoPass), "{path} {headers:?}");
         }
         let of_other_port = own.replace("8000", "8001");
-        assert_eq!(page("/console/overview", &[HOST, ("cookie", &of_other_port)]), Err(Refusal::NoPass));
-        assert_eq!(page("/tasks/t", &[HOST, cookie]), Err(Refusal::NoKey), "a browser's cookie is no key");
-        assert_eq!(page("/consoles", &[HOST, cookie]), Err(Refusal::NoKey));
+        assert_eq!(get("/console/overview", &[HOST, ("cookie", &of_other_port)]), Err(Refusal::NoPass));
+        assert_eq!(get("/tasks/t", &[HOST, cookie]), Err(Refusal::NoKey), "a browser's cookie is no key");
+        assert_eq!(get("/consoles", &[HOST, cookie]), Err(Refusal::NoKey));
     }
 
     #[test]
     fn another_origins_page_does_not_get_in_with_the_cookie() {
-        let own = format!("groupage-8000={}", Key::from("secret".to_owned()).derived(COOKIE_OF_LINK).reveal());
+        let own = cookie();
         let cookie = ("cookie", own.as_str());
         for site in ["cross-site", "same-site"] {
-            assert_eq!(page("/console/overview", &[HOST, cookie, ("sec-fetch-site", site)]), Err(Refusal::Page));
+            let headers = [HOST, cookie, ("sec-fetch-site", site)];
+            assert_eq!(page(Method::GET, "/console/overview", &headers), Err(Refusal::Page));
         }
         let rebound = ("host", "evil.example:8000");
-        assert_eq!(page("/console/overview", &[rebound, cookie]), Err(Refusal::Host));
-    }
-
-    #[test]
-    fn what_follows_from_a_key_is_another_secret_for_each_purpose() {
-        let key = Key::from("secret".to_owned());
-        let [link, cookie, form] = [LINK, COOKIE_OF_LINK, FORM].map(|purpose| key.derived(purpose));
-        assert!(link != cookie && cookie != form && form != link && link != key);
-        assert_eq!(link.reveal().len(), 32);
-        assert_ne!(link, Key::from("other".to_owned()).derived(LINK));
+        assert_eq!(page(Method::GET, "/console/overview", &[rebound, cookie]), Err(Refusal::Host));
+        for origin in [None, Some("http://127.0.0.1:8001"), Some("null")] {
+            let headers: Vec<_> = [HOST, cookie].into_iter().chain(origin.map(|origin| ("origin", origin))).collect();
+            assert_eq!(page(Method::POST, "/console/act", &headers), Err(Refusal::Page), "{origin:?}");
+        }
+        let form = [HOST, cookie, ("origin", "http://127.0.0.1:8000")];
+        assert_eq!(page(Method::POST, "/console/act", &form), Ok(Admitted::Owner));
     }
 
     #[test]
@@ -369,12 +359,5 @@ mod tests {
         let mut response = response.body(()).unwrap();
         keep_to_oneself(&mut response);
         assert_eq!(response.headers().len(), 1);
-    }
-
-    #[test]
-    fn a_key_is_not_printed_by_accident() {
-        let key = Key::random();
-        assert!(!format!("{key:?}").contains(key.reveal()));
-        assert_eq!(key.reveal().len(), 32);
     }
 }

@@ -24,6 +24,7 @@ mod folder;
 mod journal;
 mod place;
 mod server;
+mod strangers;
 
 pub use error::Error;
 pub use folder::{Durability, write_privately};

@@ -67,8 +67,7 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
 
 async fn look(options: &Args, stack: &Stack) -> Result<Vec<PageCost>> {
     let crowd = Crowd::fill(options, stack).await?;
-    let secret = || "bench".to_owned();
-    let pass = Pass { link: secret(), cookie: secret(), form: secret() };
+    let pass = Pass { enter: Box::new(|_| None), may_act: Box::new(|_| false) };
     let console = Arc::new(Console::new(stack.connection(), "bench".to_owned(), pass, None));
     let browser = Browser::open(groupage_console::router(console)).await?;
     let mut pages = Vec::new();
