@@ -1,4 +1,5 @@
 //! Live pages: what one shows is made anew every two seconds while somebody looks, once for all that look at the same.
+//! When many are looked at, each is made less often, so that all together cost what a few do.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -9,6 +10,9 @@ use tokio::sync::watch;
 
 /// How often a page that somebody looks at is made anew.
 pub const EVERY: Duration = Duration::from_secs(2);
+
+/// The most pages that are made anew in that time, however many are looked at.
+const AT_ONCE: u32 = 8;
 
 /// What is being looked at. Its clones are the same.
 #[derive(Debug)]
@@ -52,7 +56,8 @@ impl<K: Clone + Eq + Hash + Send + 'static> Watched<K> {
             if !self.show(&key, made) {
                 return;
             }
-            tokio::time::sleep(EVERY).await;
+            let pages = u32::try_from(self.lock().len()).unwrap_or(u32::MAX);
+            tokio::time::sleep(EVERY * pages.div_ceil(AT_ONCE)).await;
         }
     }
 
@@ -105,6 +110,21 @@ mod tests {
         assert_eq!(next(&mut second).await, "0", "what is shown comes at once");
         assert_eq!((next(&mut first).await, next(&mut second).await), ("1".to_owned(), "1".to_owned()));
         assert_eq!(made.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_pages_that_are_looked_at_cost_what_a_few_do() {
+        let (watched, made) = (Watched::default(), Arc::new(AtomicUsize::new(0)));
+        let shown: Vec<_> = (0..100)
+            .map(|page| {
+                let made = Arc::clone(&made);
+                watched.watch(page, move |_| std::future::ready(made.fetch_add(1, Ordering::Relaxed).to_string()))
+            })
+            .collect();
+        tokio::time::sleep(EVERY * 100).await;
+        let made = made.load(Ordering::Relaxed);
+        assert!((500..=900).contains(&made), "{made} of 10,000");
+        drop(shown);
     }
 
     #[tokio::test(start_paused = true)]

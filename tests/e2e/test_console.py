@@ -4,6 +4,8 @@ to use for somebody without scripts, with a keyboard alone, or on a telephone.""
 import json
 import re
 import threading
+import time
+import urllib.error
 import urllib.request
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -405,6 +407,19 @@ def test_a_form_without_the_consoles_secret_does_nothing(page, local):
     assert status == 403
     page.reload()
     expect(page.get_by_label("Choose card-0")).to_be_visible()
+
+
+def test_a_program_of_another_port_that_gets_the_cookie_reads_and_does_not_act(page, local):
+    """Browsers send the cookie to each port of the host; what else they send, such a program may say, too."""
+    [cookie] = page.context.cookies()
+    assert 0 < cookie["expires"] - time.time() <= 86_400
+    headers = {"Cookie": f"{cookie['name']}={cookie['value']}", "Origin": local["GROUPAGE_API_URL"]}
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(urllib.request.Request(at(local, "failed?route=cards"), headers=headers)) as answer:
+        secrets = set(re.findall('name="form" value="([^"]*)"', answer.read().decode()))
+    assert secrets == {""}
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        opener.open(urllib.request.Request(at(local, "act"), b"act=drop&id=card-0&form=", headers))
 
 
 def test_a_rejected_message_is_named_by_its_task_and_sent_again(page, local):

@@ -27,6 +27,18 @@ pub struct Exec {
 /// The variable with the call's trace, as OpenTelemetry's tools for the command line have it.
 const TRACEPARENT: &str = "TRACEPARENT";
 
+/// Whether a variable holds what lets somebody act for the worker, or for the stack's downstreams.
+fn is_secret(variable: &str) -> bool {
+    const KEYS: [&str; 5] = [
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "GROUPAGE_API_TOKEN",
+        "GROUPAGE_CONSOLE_URL",
+    ];
+    KEYS.contains(&variable) || variable.starts_with("GROUPAGE_SECRET_")
+}
+
 /// What a body says of the batch as a whole.
 #[derive(Deserialize)]
 struct Head {
@@ -43,6 +55,10 @@ impl Exec {
         // Batches that are pulled have the default body, which names their Target.
         let Head { target } = serde_json::from_str(&call.body)?;
         let mut command = Command::new("sh");
+        // It reads what strangers send, and needs none of what the worker itself reaches the stack with.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_secret(&name.to_string_lossy())) {
+            command.env_remove(name);
+        }
         command
             .args(["-c", &self.command])
             .env("GROUPAGE_BATCH", call.batch.as_str())
@@ -172,6 +188,18 @@ mod tests {
         assert_eq!(answer("cat").await.unwrap(), BODY);
         let environment = "printf %s \"$GROUPAGE_BATCH $GROUPAGE_TARGET $GROUPAGE_FENCE $GROUPAGE_ATTEMPT\"";
         assert_eq!(answer(environment).await.unwrap(), "b1 t1 17 3");
+    }
+
+    #[tokio::test]
+    async fn the_command_does_not_get_what_the_worker_reaches_the_stack_with() {
+        // Cargo sets this one for all tests.
+        assert!(std::env::var("GROUPAGE_SECRET_OF_TESTS").is_ok());
+        assert_eq!(answer("printf %s \"$GROUPAGE_SECRET_OF_TESTS\"").await.unwrap(), "");
+        for (name, is_one) in
+            [("AWS_SESSION_TOKEN", true), ("GROUPAGE_API_TOKEN", true), ("AWS_REGION", false), ("PATH", false)]
+        {
+            assert_eq!(is_secret(name), is_one, "{name}");
+        }
     }
 
     #[tokio::test]

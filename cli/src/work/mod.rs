@@ -44,8 +44,9 @@ Example, for a route `- { name: labels, target: printer, downstream: pull }`:
 ///   {"batch": "…", "target": "…", "items": [{"id": "…", "payload": {…}}, …]}
 ///
 /// Its environment has GROUPAGE_BATCH (the idempotency key), GROUPAGE_TARGET, GROUPAGE_FENCE and GROUPAGE_ATTEMPT, and
-/// TRACEPARENT if a task of the batch has a trace, or spans are collected. It prints nothing if all items succeeded.
-/// Otherwise it prints one of these:
+/// TRACEPARENT if a task of the batch has a trace, or spans are collected. The worker's own keys are not in it:
+/// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, GROUPAGE_API_TOKEN, GROUPAGE_CONSOLE_URL and
+/// GROUPAGE_SECRET_…. It prints nothing if all items succeeded. Otherwise it prints one of these:
 ///
 ///   {"results": [{"id": "…", "status": "succeeded|failed|retry", "reason": "…"}, …]}
 ///
