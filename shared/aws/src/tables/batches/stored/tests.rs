@@ -25,6 +25,7 @@ fn batch(status: Status) -> Batch {
         priority: 2,
         traits: None,
         attempts: 2,
+        undone: 1,
         excused: None,
         omitted: None,
         apart: None,
