@@ -31,6 +31,14 @@ took() {
     printf '%4d:%02d  in all\n' $((SECONDS / 60)) $((SECONDS % 60))
 }
 
+# stop PID: ends a child of this shell, within a minute by force. What a test suite started ends with it.
+stop() {
+    kill "$1" 2>/dev/null || return 0
+    (sleep 60 && kill -KILL "$1") 2>/dev/null &
+    wait "$1" || true
+    kill $! 2>/dev/null || true
+}
+
 # The first Python that is new enough for the pinned packages.
 find_python() {
     local candidate

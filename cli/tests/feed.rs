@@ -64,7 +64,7 @@ fn a_feeder_that_is_killed_goes_on_at_the_watermark() {
         last = passed(&stand, least.max(last));
         feeder.kill();
     }
-    let feeder = feed(&stand, folder.path(), &slowly);
+    let mut feeder = feed(&stand, folder.path(), &slowly);
     passed(&stand, last + 20);
     feeder.signal(Signal::INT);
     let (code, report) = feeder.report();

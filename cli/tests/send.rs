@@ -11,7 +11,7 @@ use stand::{Process, Stand, wait_for};
 const ROUTES: &str = "version: 1\nroutes:\n  - name: labels\n    target: printer\n    downstream: pull\n";
 
 /// The tracker that the first words of a `groupage send --track` name.
-fn tracker(sending: &Process) -> String {
+fn tracker(sending: &mut Process) -> String {
     let line = sending.said();
     let id = line.strip_prefix("tracker ").and_then(|rest| rest.split(' ').next());
     let id = id.unwrap_or_else(|| panic!("said first: {line}")).to_owned();
@@ -25,7 +25,7 @@ fn a_stream_is_told_its_tracker_first_and_reported_even_if_the_tables_vanish_whi
     let stand = Stand::start(folder.path(), ROUTES, &["--no-steps"]);
     let mut sending = stand.converse(&["send", "-", "--track"]);
     // Its input has not begun.
-    let tracker = tracker(&sending);
+    let tracker = tracker(&mut sending);
     assert_eq!(stand.json(&["status", "tracker", &tracker])["items"], 0);
 
     sending.input("{\"id\":\"a\",\"payload\":{\"printer\":\"p\"}}\n");
@@ -60,7 +60,7 @@ fn an_interrupted_wait_ends_with_the_counts_so_far() {
     let folder = tempfile::tempdir().unwrap();
     let stand = Stand::start(folder.path(), ROUTES, &["--no-steps"]);
     let mut sending = stand.converse(&["send", "-", "--track"]);
-    let tracker = tracker(&sending);
+    let tracker = tracker(&mut sending);
     sending.input("{\"id\":\"a\",\"payload\":{\"printer\":\"p\"}}\n");
     wait_for("all to be sent", || (stand.json(&["status", "tracker", &tracker])["state"] == "sealed").then_some(()));
     sending.signal(Signal::INT);

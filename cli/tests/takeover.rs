@@ -132,7 +132,7 @@ impl Busy {
 
 #[test]
 fn the_batch_of_a_worker_killed_by_kill_9_is_taken_over() {
-    let busy = busy(&[]);
+    let mut busy = busy(&[]);
     let _second = busy.second(&[]);
     let began = Instant::now();
     busy.first.signal(Signal::KILL);

@@ -2,13 +2,13 @@
 
 import os
 import random
-import signal
 import socket
-import subprocess
 import sys
 import time
 import urllib.request
 from pathlib import Path
+
+from processes import KILLED, Process
 
 REGION = "us-east-1"
 CREDENTIALS = {
@@ -16,6 +16,10 @@ CREDENTIALS = {
     "AWS_SECRET_ACCESS_KEY": "test",
     "AWS_DEFAULT_REGION": REGION,
 }
+
+
+_CRASH = "Runtime exited before returning a response"
+"""What the emulator logs of a function whose process ends in the middle of an invocation."""
 
 
 def free_port() -> int:
@@ -50,16 +54,12 @@ class Emulator:
             "GATEWAY_PORT": str(port),
             "AUTH": "true",
         }
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "ministack"],
-            env=environment,
-            cwd=home,
-            stdin=subprocess.DEVNULL,
-            stdout=self.log.open("w"),
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # so that `stop` ends the functions' processes too
-        )
-        self._await_start()
+        self._process = Process([sys.executable, "-m", "ministack"], self.log, env=environment, cwd=home)
+        try:
+            self._await_start()
+        except BaseException:
+            self._process.end()
+            raise
 
     def _await_start(self) -> None:
         deadline = time.monotonic() + 60
@@ -68,9 +68,8 @@ class Emulator:
                 urllib.request.urlopen(f"{self.endpoint}/_ministack/health", timeout=5).close()
                 return
             except OSError:
-                if self._process.poll() is not None or time.monotonic() > deadline:
-                    self.stop()
-                    raise RuntimeError(f"the emulator did not start:\n{self.log.read_text()}") from None
+                self._process.check()
+                assert time.monotonic() < deadline, f"the emulator did not start:\n{self.log.read_text()}"
                 time.sleep(0.1)
 
     def environment(self) -> dict[str, str]:
@@ -78,13 +77,7 @@ class Emulator:
         return CREDENTIALS | {"AWS_ENDPOINT_URL": self.endpoint}
 
     def stop(self) -> None:
-        """Ends the emulator and every process it started."""
-        for sign in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(self._process.pid, sign)
-            except ProcessLookupError:
-                pass
-            try:
-                self._process.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                continue
+        """Ends the emulator and every process it started. Fails if one has ended that no test had killed."""
+        self._process.stop()
+        crashes = [line for line in self.log.read_text().splitlines() if _CRASH in line]
+        assert len(crashes) <= len(KILLED), f"functions crashed, of which tests killed {len(KILLED)}: {crashes}"

@@ -1,11 +1,11 @@
 """The embedded stack: to compare the deployed one with, and to test the HTTP API on."""
 
 import re
-import subprocess
 import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from processes import Process, last_words
 from stack import GROUPAGE, PATIENCE_S
 
 
@@ -21,22 +21,20 @@ def local_stack(folder: Path, routes: str | None = None):
         steps = ["--routes", file]
     command = [GROUPAGE, "local", *steps, "--data", folder, *ports]
     output = folder / "output"
-    with output.open("w") as written:
-        process = subprocess.Popen(
-            command, env={"PATH": "/usr/bin:/bin"}, stdin=subprocess.DEVNULL, stdout=written, stderr=subprocess.STDOUT
-        )
+    process = Process(command, output, env={"PATH": "/usr/bin:/bin"})
     try:
         yield _environment(output, process)
+        process.check()
     finally:
-        process.terminate()
-        process.wait()
+        ended = process.end()
+    assert ended == 0, last_words(output.read_text())
 
 
-def _environment(output: Path, process: subprocess.Popen) -> dict[str, str]:
+def _environment(output: Path, process: Process) -> dict[str, str]:
     """What the process prints once everything is there."""
     deadline = time.monotonic() + PATIENCE_S
     while "Stop with Ctrl-C" not in output.read_text():
-        assert process.poll() is None, output.read_text()
+        process.check()
         assert time.monotonic() < deadline, "groupage local did not start"
         time.sleep(0.1)
     return dict(re.findall(r"^export (\w+)='(.*)'$", output.read_text(), re.MULTILINE))

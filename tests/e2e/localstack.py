@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import time
 import urllib.request
@@ -13,6 +12,7 @@ import boto3
 
 from emulator import REGION, free_port
 from local import local_stack
+from processes import Process
 from stack import GROUPAGE, ROOT
 
 PYTHON = ROOT / "target/tools/localstack/bin/python"
@@ -32,10 +32,7 @@ def localstack(home: Path):
         "SQS_ENDPOINT_STRATEGY": "off", "LOCALSTACK_HOST": f"127.0.0.1:{port}",
     }
     log = home / "localstack.log"
-    process = subprocess.Popen(
-        [PYTHON, "-m", "localstack.runtime.main"], env=environment, cwd=home, stdin=subprocess.DEVNULL,
-        stdout=log.open("w"), stderr=subprocess.STDOUT, start_new_session=True,
-    )
+    process = Process([PYTHON, "-m", "localstack.runtime.main"], log, env=environment, cwd=home)
     try:
         deadline = time.monotonic() + 120
         while True:
@@ -43,16 +40,13 @@ def localstack(home: Path):
                 urllib.request.urlopen(f"{address}/_localstack/health", timeout=5).close()
                 break
             except OSError:
-                assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+                process.check()
+                assert time.monotonic() < deadline, log.read_text()
                 time.sleep(0.2)
         yield address
+        process.check()
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        process.end()
 
 
 VISIBLE_S = {"task": 35, "in-order": 35, "elect": 20, "group": 65, "handle": 80}
@@ -111,14 +105,9 @@ def mixed_stack(home: Path, routes: str):
     with localstack(home) as address, local_stack(home / "tables") as environment:
         mixed = Mixed(address, environment)
         subprocess.run([GROUPAGE, "push", file], env=mixed.environment, check=True, capture_output=True)
-        log = home / "steps.log"
-        steps = subprocess.Popen(
-            [GROUPAGE, "steps"], env=mixed.environment, stdin=subprocess.DEVNULL, stdout=log.open("w"),
-            stderr=subprocess.STDOUT,
-        )
+        steps = Process([GROUPAGE, "steps"], home / "steps.log", env=mixed.environment)
         try:
             yield mixed
-            assert steps.poll() is None, log.read_text()
+            steps.check()
         finally:
-            steps.terminate()
-            steps.wait()
+            steps.end()

@@ -53,6 +53,7 @@ def example_downstream():
     try:
         assert process.stdout.readline() == f"listening on http://127.0.0.1:{port}\n"
         yield port
+        assert process.poll() is None, f"it ended by itself: {process.returncode}"
     finally:
         process.terminate()
         process.wait()

@@ -109,7 +109,7 @@ def test_a_worker_that_is_killed_is_followed_by_another(run, workers, report):
     killed = workers.start("exec sleep 30")
     run.stack.eventually("the label to be claimed", lambda: labels.statuses() == {"in-progress"}, labels.fates)
     killed.kill()
-    killed.wait()
+    assert killed.wait() == -signal.SIGKILL, "it had ended before"
     killed_at = time.monotonic()
     assert workers.start(PRINT, "--batches", "1").wait() == 0
     took_s = time.monotonic() - killed_at

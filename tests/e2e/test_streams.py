@@ -2,6 +2,7 @@
 all fail."""
 
 import json
+import signal
 import subprocess
 from collections import defaultdict
 from dataclasses import dataclass
@@ -61,12 +62,13 @@ def feeding(run, tmp_path_factory) -> Feeding:
         feeder = start(stack, file, "--rate", "100")
         stack.eventually(f"the watermark to pass {least}", lambda: passed(least), lambda: watermarks[-3:])
         feeder.kill()
-        feeder.communicate()
+        said = feeder.communicate()
+        assert feeder.returncode == -signal.SIGKILL, said
         resumed_at.append(watermarks[-1])
     feeder = start(stack, file, "--end")
     stack.eventually("the watermark to come to the end", lambda: passed(EVENTS), lambda: watermarks[-3:])
     out, err = feeder.communicate(timeout=120)
-    assert out, err
+    assert out and feeder.returncode >= 0, err
     stream = json.loads(stack.groupage("stream", "show", "users", "--json"))
     tasks = {number_of(task): task for task in stack.items("TaskTable") if task.get("Event", "").startswith("users:")}
     return Feeding(json.loads(out), resumed_at, watermarks, overtaken, stream, tasks)

@@ -281,7 +281,7 @@ class Burst:
         self.stack.eventually("every task to settle", lambda: not self.unsettled(), self._seen)
         self.stack.eventually("every queue to empty", self.stack.idle, lambda: "some step still has messages")
         out, err = self._sender.communicate(timeout=PATIENCE_S)
-        assert out, err
+        assert out and self._sender.returncode >= 0, err
         self.tracked = json.loads(out)["tracked"]
         self.shown = json.loads(self.stack.groupage("list", "show", self.name, "--json"))
         self.ended = self.statuses()

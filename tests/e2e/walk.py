@@ -1,6 +1,7 @@
 """A walk: the console blocks of a guide that say the same, typed into one shell in their order."""
 
 import os
+import re
 import signal
 import subprocess
 from contextlib import suppress
@@ -14,7 +15,13 @@ def script(page: str, kind: str) -> str:
     """The commands of those blocks of a page that say `kind`; the first that fails ends it."""
     lines = [command.line for block in blocks(page) if block.why == kind for command in commands(block)]
     assert len(lines) > 10, f"{page} has no walk of blocks that say `{kind}`: {lines}"
-    return "\n".join(["set -e", *lines])
+    # What runs beside the walk has not ended by itself before the walk ends it.
+    text = re.sub(r"^kill (%.+);", _checked, "\n".join(lines), flags=re.MULTILINE)
+    return f"set -e\n{text}"
+
+
+def _checked(kill: re.Match) -> str:
+    return "\n".join([*(f"kill -0 {job}" for job in kill[1].split()), kill[0]])
 
 
 def type_in(script: str, folder: Path, patience_s: float = PATIENCE_S) -> str:

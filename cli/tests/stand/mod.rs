@@ -6,8 +6,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use groupage_aws::runtime::STACK_BYTES;
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
@@ -26,27 +28,49 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A running `groupage`; killed when the test ends, however it ends.
+/// A running `groupage`; killed when the test ends, however it ends. The test fails if the process ends before the test
+/// stops it or waits for its end.
 pub struct Process {
     child: Child,
     /// Its standard output, line by line.
     lines: Receiver<String>,
-    /// Its standard error, if the test reads that.
-    errors: Option<Receiver<String>>,
+    /// Its standard error.
+    errors: Arc<Mutex<Vec<String>>>,
+    /// How many lines of it the test has read.
+    heard: usize,
+    /// Whether the test has told it to end, or waits for that.
+    may_end: bool,
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
+        let ended = self.child.try_wait().ok().flatten();
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if let Some(status) = ended.filter(|_| !self.may_end) {
+            let words = self.last_words(status);
+            if std::thread::panicking() { eprintln!("{words}") } else { panic!("{words}") }
+        }
     }
 }
 
 impl Process {
     fn start(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let (lines, errors) = (lines_of(child.stdout.take().unwrap()), child.stderr.take().map(lines_of));
-        Self { child, lines, errors }
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (send, lines) = mpsc::channel();
+        each_line(child.stdout.take().unwrap(), move |line| drop(send.send(line)));
+        let errors = Arc::<Mutex<Vec<String>>>::default();
+        let said = Arc::clone(&errors);
+        each_line(child.stderr.take().unwrap(), move |line| said.lock().unwrap().push(line));
+        Self { child, lines, errors, heard: 0, may_end: false }
+    }
+
+    /// How it ended, and what it said last.
+    fn last_words(&self, status: ExitStatus) -> String {
+        // Its words may come a moment after its end.
+        std::thread::sleep(Duration::from_millis(200));
+        let errors = self.errors.lock().unwrap();
+        format!("process {}: {status}\n{}", self.child.id(), errors[errors.len().saturating_sub(20)..].join("\n"))
     }
 
     /// Gives it its whole input.
@@ -60,16 +84,16 @@ impl Process {
     }
 
     /// The next line of its standard error.
-    pub fn said(&self) -> String {
-        wait_for("its words", || self.errors.as_ref().unwrap().try_recv().ok())
+    pub fn said(&mut self) -> String {
+        self.heard += 1;
+        wait_for("its words", || self.errors.lock().unwrap().get(self.heard - 1).cloned())
     }
 
     /// Waits for its end: its exit code, and what it printed with `--json`.
     pub fn report(mut self) -> (Option<i32>, Value) {
         let status = self.ended();
-        let said: Vec<String> = self.errors.iter().flat_map(Receiver::iter).collect();
         let report = serde_json::from_str(&self.lines.iter().collect::<String>());
-        (status.code(), report.unwrap_or_else(|_| panic!("{said:?}")))
+        (status.code(), report.unwrap_or_else(|_| panic!("{}", self.last_words(status))))
     }
 
     /// What it has printed since the last look.
@@ -79,22 +103,38 @@ impl Process {
 
     /// `kill -9`: it can do nothing more, not even say so.
     pub fn kill(mut self) {
-        self.child.kill().unwrap();
+        self.signal(Signal::KILL);
         self.child.wait().unwrap();
     }
 
-    pub fn signal(&self, signal: Signal) {
+    /// Sends it a signal, unless an earlier one has ended it. It has not ended by itself before.
+    pub fn signal(&mut self, signal: Signal) {
+        if self.may_end && !self.runs() {
+            return;
+        }
+        self.still_runs();
+        self.may_end |= !matches!(signal, Signal::STOP | Signal::CONT);
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).unwrap();
         rustix::process::kill_process(id, signal).unwrap();
     }
 
-    /// Waits for its end.
+    /// Waits for its end, which is no crash.
     pub fn ended(&mut self) -> ExitStatus {
-        wait_for("a process to end", || self.child.try_wait().unwrap())
+        self.may_end = true;
+        let status = wait_for("a process to end", || self.child.try_wait().unwrap());
+        assert!(status.code().is_some(), "{}", self.last_words(status));
+        status
     }
 
     pub fn runs(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Fails with its last words if it has ended.
+    pub fn still_runs(&mut self) {
+        if let Some(status) = self.child.try_wait().unwrap() {
+            panic!("{}", self.last_words(status));
+        }
     }
 }
 
@@ -120,11 +160,11 @@ impl Stand {
         command
             .args(["local", "--dynamodb-port", "0", "--sqs-port", "0", "--http-port", "0", "--data"])
             .arg(folder.join("data"));
-        command.arg("--routes").arg(folder.join("routes.yaml")).args(extra).stderr(Stdio::null());
+        command.arg("--routes").arg(folder.join("routes.yaml")).args(extra);
         command.envs(variables.iter().copied());
         let mut local = Process::start(command.stdin(Stdio::null()));
         let lines = wait_for("groupage local", || {
-            assert!(local.runs(), "groupage local ended");
+            local.still_runs();
             std::fs::read_to_string(&environment).ok().filter(|lines| lines.contains("NOTIFICATION_QUEUE"))
         });
         let environment = lines
@@ -167,12 +207,14 @@ impl Stand {
     /// Starts a command to which the test speaks, and whose words it reads.
     pub fn converse(&self, arguments: &[&str]) -> Process {
         let mut command = self.command(&[&["--json"], arguments].concat());
-        Process::start(command.stdin(Stdio::piped()).stderr(Stdio::piped()))
+        Process::start(command.stdin(Stdio::piped()))
     }
 
-    /// Runs a command to its end.
+    /// Runs a command to its end, which is no crash.
     pub fn ask(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
+        let output = self.command(arguments).output().unwrap();
+        assert!(output.status.code().is_some(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        output
     }
 
     /// What a command prints with `--json`; it must end well.
@@ -217,17 +259,14 @@ impl Stand {
     }
 }
 
-/// What comes out of a pipe, line by line.
-fn lines_of(pipe: impl Read + Send + 'static) -> Receiver<String> {
-    let (send, lines) = mpsc::channel();
-    std::thread::spawn(move || {
-        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-            let _ = send.send(line);
-        }
-    });
-    lines
+/// Does this for each line that comes out of a pipe, beside the test.
+fn each_line(pipe: impl Read + Send + 'static, take: impl Fn(String) + Send + 'static) {
+    std::thread::spawn(move || BufReader::new(pipe).lines().map_while(Result::ok).for_each(take));
 }
 
+/// The command, on half of the stack that it gets elsewhere: what grows fails here first.
 pub fn groupage() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_groupage"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_groupage"));
+    command.env("RUST_MIN_STACK", (STACK_BYTES / 2).to_string());
+    command
 }
