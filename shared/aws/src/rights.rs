@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::types::AttributeValue;
+use futures::FutureExt;
 use futures::future::join_all;
 
 use crate::Connection;
@@ -97,7 +98,7 @@ impl Rights {
             Right::Streams => self.update(&self.tables.streams, &["StreamId", "Node"]).await,
             Right::Ended => {
                 let request = self.sqs.delete_message().queue_url(&self.queues.rejected).receipt_handle(NOBODY);
-                request.send().await.err().as_ref().and_then(words)
+                request.send().boxed().await.err().as_ref().and_then(words)
             }
         }
     }
@@ -105,13 +106,13 @@ impl Rights {
     async fn update(&self, table: &str, key: &'static [&'static str]) -> Option<String> {
         let request = self.dynamo.update_item().table_name(table).set_key(Some(nobody(key).collect()));
         let request = request.condition_expression(NEVER).expression_attribute_names("#key", key[0]);
-        request.send().await.err().as_ref().and_then(words)
+        request.send().boxed().await.err().as_ref().and_then(words)
     }
 
     async fn put(&self, table: &str, key: &'static [&'static str]) -> Option<String> {
         let request = self.dynamo.put_item().table_name(table).set_item(Some(nobody(key).collect()));
         let request = request.condition_expression(NEVER).expression_attribute_names("#key", key[0]);
-        request.send().await.err().as_ref().and_then(words)
+        request.send().boxed().await.err().as_ref().and_then(words)
     }
 }
 

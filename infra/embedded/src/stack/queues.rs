@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use aws_sdk_sqs::{
     Client, error::SdkError, operation::create_queue::CreateQueueError, types::QueueAttributeName as Name,
 };
+use futures::FutureExt;
 use groupage_aws::config::Queues;
 
 use crate::Error;
@@ -77,7 +78,7 @@ async fn create_step(client: &Client, prefix: &str, step: &Step) -> Result<Strin
 
 /// The ARN of a queue.
 async fn arn_of(client: &Client, url: &str) -> Result<String, Error> {
-    let asked = client.get_queue_attributes().queue_url(url).attribute_names(Name::QueueArn).send().await;
+    let asked = client.get_queue_attributes().queue_url(url).attribute_names(Name::QueueArn).send().boxed().await;
     let named = asked.map_err(BoxError::from).and_then(|answer| {
         let arn = answer.attributes().and_then(|attributes| attributes.get(&Name::QueueArn)).cloned();
         arn.ok_or_else(|| "the answer has no ARN".into())
@@ -102,19 +103,19 @@ async fn create_queue(client: &Client, name: String, attributes: Attributes) -> 
 
 /// Makes the queue. One that an older version made gets the attributes of this one.
 async fn ensure(client: &Client, name: &str, attributes: Attributes) -> Result<String, BoxError> {
-    let created = client.create_queue().queue_name(name).set_attributes(Some(attributes.clone())).send().await;
+    let created = client.create_queue().queue_name(name).set_attributes(Some(attributes.clone())).send().boxed().await;
     let is_other = |error: &SdkError<CreateQueueError>| {
         error.as_service_error().is_some_and(CreateQueueError::is_queue_name_exists)
     };
     let url = match created {
         Ok(answer) => return answer.queue_url.ok_or_else(no_url),
-        Err(error) if is_other(&error) => client.get_queue_url().queue_name(name).send().await?.queue_url,
+        Err(error) if is_other(&error) => client.get_queue_url().queue_name(name).send().boxed().await?.queue_url,
         Err(error) => return Err(error.into()),
     };
     let url = url.ok_or_else(no_url)?;
     // Whether it keeps an order cannot be changed, and its name says so.
     let settable = attributes.into_iter().filter(|(attribute, _)| *attribute != Name::FifoQueue).collect();
-    client.set_queue_attributes().queue_url(&url).set_attributes(Some(settable)).send().await?;
+    client.set_queue_attributes().queue_url(&url).set_attributes(Some(settable)).send().boxed().await?;
     Ok(url)
 }
 

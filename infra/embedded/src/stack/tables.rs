@@ -10,6 +10,7 @@ use aws_sdk_dynamodb::types::{
     GlobalSecondaryIndexUpdate, KeySchemaElement, KeyType, Projection, ProjectionType, ScalarAttributeType,
     TableStatus, TimeToLiveSpecification, TimeToLiveStatus,
 };
+use futures::FutureExt;
 use groupage_aws::config::Tables;
 
 use crate::Error;
@@ -111,7 +112,7 @@ async fn ensure(client: &Client, shape: &Shape<'_>) -> Result<(), BoxError> {
         request = request.attribute_definitions(hash).attribute_definitions(range);
         request = request.global_secondary_indexes(index.definition()?);
     }
-    match request.send().await {
+    match request.send().boxed().await {
         Ok(_) => until_active(client, shape.name).await?,
         Err(error) if exists(&error) => add_indexes(client, shape).await?,
         Err(error) => return Err(error.into()),
@@ -122,7 +123,7 @@ async fn ensure(client: &Client, shape: &Shape<'_>) -> Result<(), BoxError> {
 /// Waits until a new table can be used: in this process it can at once, on AWS after some seconds.
 async fn until_active(client: &Client, table: &str) -> Result<(), BoxError> {
     loop {
-        let described = client.describe_table().table_name(table).send().await?;
+        let described = client.describe_table().table_name(table).send().boxed().await?;
         if described.table().and_then(|table| table.table_status()) == Some(&TableStatus::Active) {
             return Ok(());
         }
@@ -132,14 +133,14 @@ async fn until_active(client: &Client, table: &str) -> Result<(), BoxError> {
 
 /// Adds the indexes that a table of an earlier version does not have.
 async fn add_indexes(client: &Client, shape: &Shape<'_>) -> Result<(), BoxError> {
-    let described = client.describe_table().table_name(shape.name).send().await?;
+    let described = client.describe_table().table_name(shape.name).send().boxed().await?;
     let there = described.table().map(|table| table.global_secondary_indexes()).unwrap_or_default();
     let is_there = |index: &&Index| there.iter().any(|other| other.index_name() == Some(index.name));
     for index in shape.indexes.iter().filter(|index| !is_there(index)) {
         let [hash, range] = index.attributes()?;
         let create = GlobalSecondaryIndexUpdate::builder().create(index.addition()?).build();
         let update = client.update_table().table_name(shape.name).attribute_definitions(hash);
-        update.attribute_definitions(range).global_secondary_index_updates(create).send().await?;
+        update.attribute_definitions(range).global_secondary_index_updates(create).send().boxed().await?;
     }
     Ok(())
 }
@@ -151,13 +152,13 @@ fn exists(error: &SdkError<CreateTableError>) -> bool {
 /// Turns the time to live on. Asking twice is an error to DynamoDB, so it reads first: a crash between this and the
 /// table's creation is healed by the next start.
 async fn expire(client: &Client, table: &str) -> Result<(), BoxError> {
-    let found = client.describe_time_to_live().table_name(table).send().await?;
+    let found = client.describe_time_to_live().table_name(table).send().boxed().await?;
     let status = found.time_to_live_description().and_then(|description| description.time_to_live_status());
     if status == Some(&TimeToLiveStatus::Enabled) {
         return Ok(());
     }
     let wanted = TimeToLiveSpecification::builder().attribute_name(TTL_ATTRIBUTE).enabled(true).build()?;
-    client.update_time_to_live().table_name(table).time_to_live_specification(wanted).send().await?;
+    client.update_time_to_live().table_name(table).time_to_live_specification(wanted).send().boxed().await?;
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurat
 use aws_sdk_lambda::types::{
     EventSourceMappingConfiguration, FunctionResponseType, LastUpdateStatus, RecursiveLoop, State,
 };
+use futures::FutureExt;
 use futures::future::join_all;
 use futures::join;
 
@@ -32,7 +33,7 @@ async fn one(client: &Client, deployed: &Deployed, step: Step) -> Function {
 }
 
 async fn settings(client: &Client, name: &str) -> Read<FunctionSettings> {
-    match client.get_function_configuration().function_name(name).send().await {
+    match client.get_function_configuration().function_name(name).send().boxed().await {
         Ok(answer) => Ok(settings_in(&answer)),
         Err(error) if error.as_service_error().is_some_and(|error| error.is_resource_not_found_exception()) => {
             let trouble = Some("the function is not there".to_owned());
@@ -62,17 +63,17 @@ fn settings_in(answer: &GetFunctionConfigurationOutput) -> FunctionSettings {
 }
 
 async fn may_loop(client: &Client, name: &str) -> Read<bool> {
-    let answer = client.get_function_recursion_config().function_name(name).send().await.map_err(unread)?;
+    let answer = client.get_function_recursion_config().function_name(name).send().boxed().await.map_err(unread)?;
     Ok(answer.recursive_loop() == Some(&RecursiveLoop::Allow))
 }
 
 async fn reserved(client: &Client, name: &str) -> Read<Option<u64>> {
-    let answer = client.get_function_concurrency().function_name(name).send().await.map_err(unread)?;
+    let answer = client.get_function_concurrency().function_name(name).send().boxed().await.map_err(unread)?;
     Ok(answer.reserved_concurrent_executions().map(natural))
 }
 
 async fn mappings(client: &Client, name: &str) -> Read<Vec<Mapping>> {
-    let answer = client.list_event_source_mappings().function_name(name).send().await.map_err(unread)?;
+    let answer = client.list_event_source_mappings().function_name(name).send().boxed().await.map_err(unread)?;
     Ok(answer.event_source_mappings().iter().map(mapping_in).collect())
 }
 
@@ -86,7 +87,7 @@ fn mapping_in(mapping: &EventSourceMappingConfiguration) -> Mapping {
 }
 
 pub(super) async fn account(config: &SdkConfig) -> Read<Account> {
-    let answer = Client::new(config).get_account_settings().send().await.map_err(unread)?;
+    let answer = Client::new(config).get_account_settings().send().boxed().await.map_err(unread)?;
     let limit = answer.account_limit();
     let unreserved = limit.and_then(|limit| limit.unreserved_concurrent_executions()).map(natural);
     Ok(Account {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use aws_config::SdkConfig;
 use aws_sdk_secretsmanager::Client;
+use futures::FutureExt;
 use futures::future::join_all;
 use groupage_aws::{Connection, Dynamo, System};
 use groupage_core::domain::{Lock, Pool, Target, Timestamp};
@@ -72,7 +73,7 @@ fn is_set(name: &str, cloud: Option<&Cloud>) -> Read<bool> {
 
 /// Whether Secrets Manager has it, and is not about to delete it. Its value is not read.
 async fn is_kept(client: &Client, name: &str) -> Read<bool> {
-    match client.describe_secret().secret_id(name).send().await {
+    match client.describe_secret().secret_id(name).send().boxed().await {
         Ok(answer) => Ok(answer.deleted_date().is_none()),
         Err(error) if error.as_service_error().is_some_and(|error| error.is_resource_not_found_exception()) => {
             Ok(false)

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName as Name;
+use futures::FutureExt;
 use futures::future::join_all;
 use groupage_aws::Connection;
 use groupage_aws::desk::REJECTED;
@@ -55,12 +56,12 @@ pub(super) async fn read(connection: &Connection) -> (Vec<Queue>, Vec<(String, R
 }
 
 async fn messages_named(client: &Client, id: &str) -> Read<u64> {
-    let url = client.get_queue_url().queue_name(id).send().await.map_err(unread)?.queue_url;
+    let url = client.get_queue_url().queue_name(id).send().boxed().await.map_err(unread)?.queue_url;
     Ok(settings(client, &url.unwrap_or_default()).await?.messages)
 }
 
 async fn settings(client: &Client, url: &str) -> Read<QueueSettings> {
-    let answer = client.get_queue_attributes().queue_url(url).attribute_names(Name::All).send().await;
+    let answer = client.get_queue_attributes().queue_url(url).attribute_names(Name::All).send().boxed().await;
     settings_in(&answer.map_err(unread)?.attributes.unwrap_or_default())
 }
 

@@ -2,6 +2,7 @@
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{PointInTimeRecoveryStatus, TimeToLiveStatus};
+use futures::FutureExt;
 use futures::future::join_all;
 use futures::join;
 use groupage_aws::Connection;
@@ -32,7 +33,7 @@ pub(super) async fn read(connection: &Connection, is_deployed: bool) -> Vec<Tabl
 }
 
 async fn expires_by(client: &Client, table: &str) -> Read<Option<String>> {
-    let answer = client.describe_time_to_live().table_name(table).send().await.map_err(unread)?;
+    let answer = client.describe_time_to_live().table_name(table).send().boxed().await.map_err(unread)?;
     let said = answer.time_to_live_description;
     let is_on = |status: &TimeToLiveStatus| matches!(status, TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling);
     let said = said.filter(|said| said.time_to_live_status().is_some_and(is_on));
@@ -40,7 +41,7 @@ async fn expires_by(client: &Client, table: &str) -> Read<Option<String>> {
 }
 
 async fn is_recoverable(client: &Client, table: &str) -> Read<bool> {
-    let answer = client.describe_continuous_backups().table_name(table).send().await.map_err(unread)?;
+    let answer = client.describe_continuous_backups().table_name(table).send().boxed().await.map_err(unread)?;
     let backups = answer.continuous_backups_description();
     let recovery = backups.and_then(|backups| backups.point_in_time_recovery_description());
     let status = recovery.and_then(|recovery| recovery.point_in_time_recovery_status());

@@ -8,6 +8,7 @@ use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_sdk_cloudwatch::types::{
     AlarmType, CompositeAlarm, Dimension, Metric, MetricAlarm, MetricDataQuery, MetricStat, ScanBy, StateValue,
 };
+use futures::FutureExt;
 
 use super::answers::unread;
 use super::site::Deployed;
@@ -91,7 +92,7 @@ async fn newest(config: &SdkConfig, queues: &[Queue]) -> Read<Vec<(String, f64)>
     });
     let request = Client::new(config).get_metric_data().set_metric_data_queries(Some(queries.collect()));
     let request = request.start_time(DateTime::from_secs(end.secs() - LOOKED_BACK_S)).end_time(end);
-    let answer = request.scan_by(ScanBy::TimestampDescending).send().await.map_err(unread)?;
+    let answer = request.scan_by(ScanBy::TimestampDescending).send().boxed().await.map_err(unread)?;
     let results = answer.metric_data_results().iter();
     Ok(results.filter_map(|result| Some((result.id()?.to_owned(), *result.values().first()?))).collect())
 }
