@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
+use groupage_core::domain::RouteName;
 use groupage_core::domain::trace::CallTrace;
 use groupage_core::ports::{Answer, Call, Downstream, NoAnswer};
 use tokio::time::Instant;
@@ -12,6 +13,8 @@ use tokio::time::Instant;
 pub struct Seen {
     /// `Idempotency-Key`.
     pub key: String,
+    /// The route that it is of.
+    pub route: RouteName,
     /// The body's `target`.
     pub target: String,
     /// The items' ids.
@@ -39,43 +42,16 @@ pub struct Scripted {
     script: Script,
     takes_ms: Duration,
     ledger: Mutex<Vec<(Seen, Result<Answer, NoAnswer>)>>,
-    traffic: Mutex<Traffic>,
+    /// When each call of the ledger ended, however that came.
+    ended: Mutex<BTreeMap<usize, Instant>>,
 }
 
-/// Batches in flight, and the most there ever were: for each Target, and for all.
-#[derive(Debug, Default)]
-struct Traffic {
-    now: BTreeMap<String, (String, usize)>,
-    most: BTreeMap<Option<String>, usize>,
-}
-
-/// One call in flight; over when it is dropped, however that comes.
-struct InFlight<'a> {
-    traffic: &'a Mutex<Traffic>,
-    batch: String,
-}
-
-impl<'a> InFlight<'a> {
-    fn begin(traffic: &'a Mutex<Traffic>, batch: String, target: &str) -> Self {
-        let mut all = traffic.lock().unwrap_or_else(PoisonError::into_inner);
-        all.now.entry(batch.clone()).or_insert_with(|| (target.to_owned(), 0)).1 += 1;
-        let of_target = all.now.values().filter(|(other, _)| other == target).count();
-        let in_all = all.now.len();
-        for (scope, count) in [(Some(target.to_owned()), of_target), (None, in_all)] {
-            let most = all.most.entry(scope).or_default();
-            *most = count.max(*most);
-        }
-        Self { traffic, batch }
-    }
-}
+/// One call in flight, by its place in the ledger; over when it is dropped, however that comes.
+struct InFlight<'a>(&'a Mutex<BTreeMap<usize, Instant>>, usize);
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        let mut all = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, calls)) = all.now.get_mut(&self.batch) {
-            *calls -= 1;
-        }
-        all.now.retain(|_, (_, calls)| *calls > 0);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(self.1, Instant::now());
     }
 }
 
@@ -87,7 +63,7 @@ impl Scripted {
 
     /// Answers by `script`, at once.
     pub fn new(script: Script) -> Self {
-        Self { script, takes_ms: Box::new(|| 0), ledger: Mutex::default(), traffic: Mutex::default() }
+        Self { script, takes_ms: Box::new(|| 0), ledger: Mutex::default(), ended: Mutex::default() }
     }
 
     /// Takes its time: a call is in the ledger when it comes, and answered after this many milliseconds.
@@ -100,9 +76,30 @@ impl Scripted {
         self.answered().into_iter().map(|(seen, _)| seen).collect()
     }
 
+    /// The calls that were in flight when each began, itself first, of the batch's route, the latest before others;
+    /// calls of one batch count as one.
+    pub fn in_flight(&self) -> Vec<Vec<Seen>> {
+        let (ledger, ended) = (self.ledger(), self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let beside = |n: usize| {
+            let lasts = |m: &usize| ended.get(m).is_none_or(|end| *end > ledger[n].at);
+            let mut batches = BTreeSet::new();
+            let of_route = (0..=n).rev().filter(lasts).map(|m| &ledger[m]).filter(|seen| seen.route == ledger[n].route);
+            of_route.filter(|seen| batches.insert(batch_of(&seen.key))).cloned().collect()
+        };
+        (0..ledger.len()).map(beside).collect()
+    }
+
     /// The most batches that were in flight at once, for each Target and (`None`) for all.
     pub fn most_in_flight(&self) -> BTreeMap<Option<String>, usize> {
-        self.traffic.lock().unwrap_or_else(PoisonError::into_inner).most.clone()
+        let mut most = BTreeMap::new();
+        for beside in self.in_flight() {
+            for target in [None, beside.first().map(|seen| seen.target.clone())] {
+                let of = |seen: &&Seen| target.as_ref().is_none_or(|target| seen.target == *target);
+                let count = beside.iter().filter(of).count();
+                most.entry(target).and_modify(|most| *most = count.max(*most)).or_insert(count);
+            }
+        }
+        most
     }
 
     /// Every call, in order, with what was answered.
@@ -150,18 +147,17 @@ impl Downstream for Scripted {
         let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
         let items = body["items"].as_array().into_iter().flatten().map(|item| text(&item["id"])).collect();
         let (key, target) = (call.batch.to_string(), text(&body["target"]));
-        let (fence, attempt, at) = (call.fence.0, call.attempt, Instant::now());
-        let mut seen = Seen { key, target, items, fence, attempt, batches_before: 0, at, trace: call.trace.clone() };
-        let answer = {
+        let (route, fence, attempt, at) = (call.target.route(), call.fence.0, call.attempt, Instant::now());
+        let mut seen =
+            Seen { key, route, target, items, fence, attempt, batches_before: 0, at, trace: call.trace.clone() };
+        let (_in_flight, answer) = {
             let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
             seen.batches_before = batches_before(&ledger, &seen);
             let before = ledger.iter().filter(|(earlier, _)| earlier.key == seen.key).count();
             let answer = (self.script)(&seen, before);
             ledger.push((seen, answer.clone()));
-            answer
+            (InFlight(&self.ended, ledger.len() - 1), answer)
         };
-        let batch = batch_of(call.batch.as_str()).to_owned();
-        let _in_flight = InFlight::begin(&self.traffic, batch, &text(&body["target"]));
         tokio::time::sleep(std::time::Duration::from_millis((self.takes_ms)())).await;
         answer
     }

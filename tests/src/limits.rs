@@ -1,16 +1,26 @@
 //! What a downstream may be called with at once, how often, and when not at all.
 //!
 //! Only deaths leave these promises whole to the millisecond: a worker that stands still between its gate and its call,
-//! a clock that is off, or a connection that is tried once more may be late or early by what they are off.
+//! or a clock that is off, may be late or early by what they are off.
+//!
+//! A limit that was changed is judged by what processes may have known of it: for a while after a push by the former
+//! one, too.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use groupage_core::domain::Timestamp;
 use groupage_core::domain::gate::Scope;
-use groupage_core::domain::id::Target;
-use groupage_core::ports::NoAnswer;
+use groupage_core::domain::id::{RouteName, Target};
+use groupage_core::routes::Route;
 
+use crate::downstream::Seen;
 use crate::process::{Fault, Plan};
 use crate::world::World;
+
+/// For so long a process goes on by the routes that it began with, in milliseconds: a claim that takes its batch apart
+/// has this time, and batches that were told a time under a former rate have less.
+const LINGERS_MS: u64 = 75_000;
 
 /// What was called against a limit or during a pause.
 pub fn broken(world: &World) -> Vec<String> {
@@ -20,8 +30,7 @@ pub fn broken(world: &World) -> Vec<String> {
         }
         Plan::At(..) | Plan::Random(_) => false,
     };
-    let again_at_once = world.downstream.answered().iter().any(|(_, answer)| *answer == Err(NoAnswer::Connection));
-    if !exact || again_at_once {
+    if !exact {
         return Vec::new();
     }
     let mut broken = too_many_at_once(world);
@@ -38,52 +47,85 @@ fn while_held(world: &World) -> Vec<String> {
     let came = |(scope, from, end): &(Scope, _, Option<_>)| {
         // One read of the gate and the way to the downstream.
         let (durable, end) = (moment(*from) + 2 * world.setting().latency_ms, end.map_or(u64::MAX, moment));
-        let calls = world.downstream.ledger().into_iter().filter(|seen| (durable + 1..end).contains(&moment(seen.at)));
+        let calls = world.downstream.ledger().into_iter().filter(|seen| seen.route == scope.route());
+        let calls = calls.filter(|seen| (durable + 1..end).contains(&moment(seen.at)));
         calls.map(|seen| format!("limits hold: {} was called while {scope:?} was held", seen.key)).collect::<Vec<_>>()
     };
     holds.iter().flat_map(came).collect()
 }
 
+/// A limit that held between two moments, as far as any process may have gone by it: the loosest; `None`: there was
+/// none for a while.
+fn loosest<L: Ord>(
+    world: &World,
+    route: &RouteName,
+    (from, to): (u64, u64),
+    limit: impl Fn(&Route) -> Option<L>,
+) -> Option<L> {
+    let versions = world.versions();
+    let lingers = |at: Timestamp| at.0 + world.setting().push_lag_ms + LINGERS_MS;
+    let mut loosest = None;
+    for (n, (since, known)) in versions.iter().enumerate() {
+        let is_over = versions.get(n + 1).is_some_and(|(next, _)| lingers(*next) < from);
+        let Some(route) = known[0].get(route).filter(|_| since.0 <= to && !is_over) else { continue };
+        loosest = loosest.max(Some(limit(route)?));
+    }
+    loosest
+}
+
 fn too_many_at_once(world: &World) -> Vec<String> {
+    let at = |seen: &Seen| world.env.moment(seen.at).0;
     let mut broken = Vec::new();
-    for route in world.routes.iter() {
-        for (target, peak) in world.downstream.most_in_flight() {
-            let limit = match &target {
-                None => route.in_flight,
-                Some(value) => route.for_target(&Target::of(&route.name, value)).in_flight,
-            };
-            if limit.is_some_and(|limit| peak > limit) {
-                broken.push(format!("limits hold: {peak} calls in flight for {target:?}"));
-            }
+    for beside in world.downstream.in_flight() {
+        let [begun, ..] = beside.as_slice() else { continue };
+        let target = Target::of(&begun.route, &begun.target);
+        let of_target: Vec<&Seen> = beside.iter().filter(|seen| seen.target == begun.target).collect();
+        let of = |calls: &[&Seen], limit: &dyn Fn(&Route) -> Option<usize>| {
+            // Where there was no limit yet, the gate counted nobody: of those that began since then it did.
+            (1..=calls.len()).any(|count| {
+                let since = at(calls[count - 1]);
+                loosest(world, &begun.route, (since, at(begun)), limit).is_some_and(|limit| count > limit)
+            })
+        };
+        if of(&beside.iter().collect::<Vec<_>>(), &|route| route.in_flight) {
+            broken.push(format!("limits hold: {} calls in flight with {}", beside.len(), begun.key));
+        }
+        if of(&of_target, &|route| route.for_target(&target).in_flight) {
+            broken.push(format!("limits hold: {} calls in flight for {target} with {}", of_target.len(), begun.key));
         }
     }
     broken
 }
 
 fn too_often(world: &World) -> Vec<String> {
-    let calls: Vec<(u64, String)> =
-        world.downstream.ledger().into_iter().map(|seen| (world.env.moment(seen.at).0, seen.target)).collect();
+    let mut calls: BTreeMap<(RouteName, Option<String>), Vec<u64>> = BTreeMap::new();
+    for seen in world.downstream.ledger() {
+        let at = world.env.moment(seen.at).0;
+        for target in [None, Some(seen.target)] {
+            calls.entry((seen.route.clone(), target)).or_default().push(at);
+        }
+    }
     let mut broken = Vec::new();
-    for route in world.routes.iter() {
-        let all: Vec<u64> = calls.iter().map(|(at, _)| *at).collect();
-        broken.extend(route.gap_ms.into_iter().flat_map(|gap_ms| nearer_than(world, gap_ms, &all)));
-        let mut by_target: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-        for (at, target) in &calls {
-            by_target.entry(target).or_default().push(*at);
-        }
-        for (target, calls) in by_target {
-            let gap_ms = route.for_target(&Target::of(&route.name, target)).gap_ms;
-            broken.extend(gap_ms.into_iter().flat_map(|gap_ms| nearer_than(world, gap_ms, &calls)));
-        }
+    for ((route, target), calls) in calls {
+        let target = target.map(|target| Target::of(&route, &target));
+        // The greatest rate is the smallest gap.
+        let rate = |route: &Route| {
+            let gap_ms = target.as_ref().map_or(route.gap_ms, |target| route.for_target(target).gap_ms);
+            gap_ms.map(Reverse)
+        };
+        broken.extend(nearer_than(world, &calls, |between| Some(loosest(world, &route, between, rate)?.0)));
     }
     broken
 }
 
-/// Calls that came nearer to each other than that.
-fn nearer_than(world: &World, gap_ms: u64, calls: &[u64]) -> Vec<String> {
+/// Calls that came nearer to each other than the gap between them that held then.
+fn nearer_than(world: &World, calls: &[u64], gap_ms: impl Fn((u64, u64)) -> Option<u64>) -> Vec<String> {
     // From the gate to the call a process claims, reads its members and looks at the gate again.
     let slack_ms = 8 * world.setting().latency_ms;
-    let early = |from: usize, to: usize| calls[to] + slack_ms < calls[from] + gap_ms * (to - from) as u64;
+    let early = |from: usize, to: usize| {
+        let gap_ms = gap_ms((calls[from], calls[to]));
+        gap_ms.is_some_and(|gap_ms| calls[to] + slack_ms < calls[from] + gap_ms * (to - from) as u64)
+    };
     let pairs = (0..calls.len()).flat_map(|from| (from + 1..calls.len()).map(move |to| (from, to)));
     pairs
         .filter(|(from, to)| early(*from, *to))
@@ -102,8 +144,8 @@ fn during_a_pause(world: &World) -> Vec<String> {
         for seen in world.downstream.ledger() {
             let at = world.env.moment(seen.at).0;
             let concerned = match &scope {
-                Scope::Route(_) => true,
-                Scope::Target(target) => *target == Target::of(&target.route(), &seen.target),
+                Scope::Route(route) => *route == seen.route,
+                Scope::Target(target) => *target == Target::of(&seen.route, &seen.target),
             };
             if concerned && at > durable && at < *until {
                 broken.push(format!("limits hold: {} was called at {at}, in the pause until {until}", seen.key));

@@ -44,6 +44,10 @@ pub struct Setting {
     pub spread: u8,
     /// What expires, if anything does.
     pub expires: Option<Expires>,
+    /// Routes files that are pushed later, each so many milliseconds after the beginning.
+    pub pushes: Vec<(u64, String)>,
+    /// For how long after a push some processes still go by the former file, in milliseconds.
+    pub push_lag_ms: u64,
     /// A rule that is not kept.
     pub mutation: Option<Mutation>,
     /// Whether every call's answer is kept for reading.
@@ -73,6 +77,8 @@ impl Default for Setting {
             cancels: 0.0,
             spread: 1,
             expires: None,
+            pushes: Vec::new(),
+            push_lag_ms: 0,
             mutation: None,
             traced: false,
             patience_ms: PATIENCE_MS,

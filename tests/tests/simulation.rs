@@ -7,10 +7,15 @@
 
 use std::collections::BTreeMap;
 
+use groupage_core::ports::Env;
 use groupage_tests::chaos::Chaos;
+use groupage_tests::clock::in_virtual_time;
+use groupage_tests::downstream::Scripted;
 use groupage_tests::moods::Moods;
 use groupage_tests::mutation::Mutation;
-use groupage_tests::{effort, fan};
+use groupage_tests::scenario::parcels;
+use groupage_tests::world::{Setting, World};
+use groupage_tests::{effort, fan, limits};
 
 /// This many seeds are tried in a quick run, and in a long one.
 const SEEDS: u64 = 300;
@@ -97,6 +102,52 @@ fn no_mood_of_a_downstream_fails_a_task() {
     let shown = bad.iter().take(5).map(|(seed, came)| format!("GROUPAGE_SEED={seed}: {came:?}")).collect::<Vec<_>>();
     assert!(bad.is_empty(), "{} of {} seeds:\n{}", bad.len(), seeds.len(), shown.join("\n"));
     assert!(seeds.len() == 1 || calls > good + seeds.len(), "the downstream is never away");
+}
+
+/// When each of these batches is called, in milliseconds, whose limits are changed after twenty seconds.
+fn line(batches: usize, limits: [&str; 2], is_pulled: bool, push_lag_ms: u64) -> Vec<u64> {
+    in_virtual_time(async {
+        let downstream = if is_pulled { "pull" } else { r#"{ http: { url: "http://downstream.invalid/load" } }"# };
+        let [before, after] = limits.map(|limits| {
+            format!(
+                "version: 1\nroutes: [{{ name: parcels, target: truck, batch: {{ max_items: 1, wait_ms: 0 }}, \
+                 downstream: {downstream}, limits: {{ {limits} }} }}]"
+            )
+        });
+        let (workers, pushes) = (is_pulled.then_some(("parcels", 2)), vec![(20_000, after)]);
+        let setting = Setting { latency_ms: 4, sweeps: true, workers, pushes, push_lag_ms, ..Setting::default() };
+        let world = World::new(setting, &before, Scripted::accepting());
+        let begun = world.env.now();
+        world.send(&parcels(batches, 1));
+        world.run_to_rest().await.unwrap();
+        assert_eq!(limits::broken(&world), Vec::<String>::new());
+        world.downstream.ledger().iter().map(|seen| world.env.moment(seen.at).since(begun)).collect()
+    })
+}
+
+#[test]
+fn a_limit_that_is_raised_reaches_those_that_wait_within_two_minutes() {
+    for (to, is_pulled, push_lag_ms) in [
+        ("", false, 0),
+        ("", true, 0),
+        ("", false, 60_000),
+        ("calls_per_second: 20", false, 0),
+        ("calls_per_second: 20", true, 0),
+        ("in_flight: 20", false, 60_000),
+    ] {
+        let calls = line(300, ["calls_per_second: 1", to], is_pulled, push_lag_ms);
+        let (last, bound) = (calls.iter().max().copied(), 20_000 + push_lag_ms + 120_000 + 20_000);
+        println!("{to:?}, pulled: {is_pulled}, known after {push_lag_ms} ms: the last call came after {last:?} ms");
+        assert!(calls.len() == 300 && last < Some(bound), "{to:?}, pulled: {is_pulled}: {last:?} of {bound}");
+    }
+}
+
+#[test]
+fn no_slot_of_a_targets_rate_is_lost() {
+    let rate = "calls_per_second_per_target: 2";
+    let last = line(60, [rate, rate], false, 0).into_iter().max().unwrap_or_default();
+    println!("60 batches at two calls a second: the last call came after {last} ms");
+    assert!(last < 31_000, "{last}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod fan_out;
 mod kept;
 mod list;
 mod order;
+mod pushes;
 mod shards;
 mod stream;
 mod targets;
@@ -103,6 +104,8 @@ impl Chaos {
             cancels: 0.0,
             spread: 1,
             expires: None,
+            pushes: Vec::new(),
+            push_lag_ms: 0,
             mutation: None,
             traced: false,
             patience_ms: PATIENCE_MS,
@@ -187,6 +190,8 @@ impl Chaos {
         routes.push_str(&shards.map(shards::Random::route).unwrap_or_default());
         let mut dice = StdRng::seed_from_u64(seed ^ 0x007A_26E7);
         routes.push_str(&targets::of(&mut dice, order.is_none()).unwrap_or_default());
+        let is_alone = fan_out.is_none() && callers.is_empty() && stream.is_none();
+        pushes::of(&mut StdRng::seed_from_u64(seed ^ 0x0009_C5E5), &routes, is_alone, &mut setting);
         Self { setting, routes, events, fan_out, callers, stream, temper, held_at, sent }
     }
 
@@ -227,29 +232,30 @@ impl Chaos {
     }
 }
 
+/// A downstream that is called.
+const CALLED: &str = r#"{ http: { url: "http://downstream.invalid/load", timeout_ms: 10000 } }"#;
+/// The limits of a route, one of these.
+const LIMITS: [&str; 10] = [
+    "{}",
+    "{}",
+    "{ in_flight_per_target: 1 }",
+    "{ in_flight: 1 }",
+    "{ in_flight_per_target: 1, in_flight: 2, pause: route }",
+    "{ calls_per_second: 2 }",
+    "{ calls_per_second: 1, in_flight: 2 }",
+    "{ calls_per_second: 2, share: { by: target } }",
+    "{ calls_per_second_per_target: 1, in_flight_per_target: 2 }",
+    "{ in_flight: 1, share: { by: target } }",
+];
+
 fn routes(dice: &mut StdRng, pulled: bool, express: bool) -> String {
     let one_of = |dice: &mut StdRng, choices: &[&str]| choices[dice.random_range(0..choices.len())].to_owned();
     let items = dice.random_range(1..=5);
     let wait = one_of(dice, &["0", "500", "3000"]);
-    let limits = one_of(
-        dice,
-        &[
-            "{}",
-            "{}",
-            "{ in_flight_per_target: 1 }",
-            "{ in_flight: 1 }",
-            "{ in_flight_per_target: 1, in_flight: 2, pause: route }",
-            "{ calls_per_second: 2 }",
-            "{ calls_per_second: 1, in_flight: 2 }",
-            "{ calls_per_second: 2, share: { by: target } }",
-            "{ calls_per_second_per_target: 1, in_flight_per_target: 2 }",
-            "{ in_flight: 1, share: { by: target } }",
-        ],
-    );
+    let limits = one_of(dice, &LIMITS);
     let reject = one_of(dice, if pulled { &["fail"] } else { &["fail", "bisect"] });
     let attempts = dice.random_range(2..=6);
-    let downstream =
-        if pulled { "pull" } else { r#"{ http: { url: "http://downstream.invalid/load", timeout_ms: 10000 } }"# };
+    let downstream = if pulled { "pull" } else { CALLED };
     format!(
         "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    \
          batch: {{ max_items: {items}, wait_ms: {wait}, express: {express} }}\n    downstream: {downstream}\n    limits: {limits}\n    \

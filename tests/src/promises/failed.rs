@@ -33,7 +33,9 @@ fn listed(world: &World) -> Vec<TaskId> {
     let (env, queues) = (&world.env, world.queues.now());
     let failing = Failing { store: world.tables(), outbox: queues, env };
     let mut all = Vec::new();
-    let routes: BTreeSet<RouteName> = world.routes.iter().map(|route| route.name.clone()).collect();
+    let versions = world.versions();
+    let routes = versions.iter().flat_map(|(_, known)| known[0].iter().map(|route| route.name.clone()));
+    let routes: BTreeSet<RouteName> = routes.collect();
     for route in routes {
         let between = (Timestamp::default(), Timestamp(u64::MAX));
         let wanted = Wanted { route, target: None, reason: None, from: between.0, until: between.1 };

@@ -6,6 +6,8 @@ use groupage_core::domain::id::{LaneId, TaskId};
 use groupage_core::domain::lane::OnFailure;
 use groupage_core::domain::task::{Status, Task};
 
+use groupage_core::routes::Routes;
+
 use super::ended::has_ended;
 use crate::world::World;
 
@@ -55,8 +57,11 @@ fn nobody_is_called_beside_its_predecessor(world: &World, accepted: &BTreeMap<La
 fn the_rest_fails(world: &World, accepted: &BTreeMap<LaneId, Vec<TaskId>>) -> Vec<String> {
     let tasks: BTreeMap<TaskId, Task> =
         world.tables().tasks().into_iter().map(|task| (task.id.clone(), task)).collect();
-    let fails_rest =
-        |lane: &LaneId| world.routes.get(&lane.route()).is_some_and(|route| route.on_failure() == OnFailure::FailRest);
+    let versions = world.versions();
+    let fails_rest = |lane: &LaneId| {
+        let of = |known: &[Routes; 3]| known[0].get(&lane.route()).map(|route| route.on_failure());
+        versions.iter().all(|(_, known)| of(known) == Some(OnFailure::FailRest))
+    };
     let mut broken = Vec::new();
     for (lane, ids) in accepted.iter().filter(|(lane, _)| fails_rest(lane)) {
         let of_lane = ids.iter().filter_map(|id| tasks.get(id));

@@ -17,7 +17,7 @@ use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::{BatchId, Exception, RouteName, Session, SessionId, Shards, TaskId, Timestamp};
 use groupage_core::memory::MemoryStore;
 use groupage_core::ports::{Batches, Freshness, Gates, Locks, Result, Sessions, Stored, Tasks, layer};
-use groupage_core::routes::Routes;
+use groupage_core::routes::{Route, Routes};
 use tokio::time::Instant;
 
 use crate::mutation::Mutation;
@@ -54,9 +54,14 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// Empty tables; `sees_all` says that no index lags.
-    pub fn new(mutation: Option<Mutation>, sees_all: bool, routes: &Routes) -> Self {
-        let shards = routes.iter().map(|route| (route.name.clone(), route.shards)).collect();
+    /// Empty tables; `sees_all` says that no index lags. Where versions of the routes differ in a route's shards, its
+    /// leaders are watched as if it had none.
+    pub fn new(mutation: Option<Mutation>, sees_all: bool, versions: &[&Routes]) -> Self {
+        let of = |route: &Route| (route.name.clone(), route.shards);
+        let differs = |(name, shards): &(RouteName, Shards)| {
+            versions.iter().filter_map(|routes| routes.get(name)).any(|route| route.shards != *shards)
+        };
+        let shards = versions.iter().flat_map(|routes| routes.iter()).map(of).filter(|of| !differs(of)).collect();
         Self { mutation, sees_all, shards, ..Self::default() }
     }
 
@@ -144,8 +149,9 @@ fn is_given_up(batch: &Batch) -> bool {
     let Status::Settled { results, .. } = &batch.status else { return false };
     let is_outage = results.values().any(|exception| fails(exception, |reason| reason.starts_with("outage:")));
     // A batch that was called and of which some were left out before says so of all that are left.
-    let is_unwanted =
-        |(_, exception): (_, &Exception)| fails(exception, |reason| reason == "expired" || reason == "cancelled");
+    let is_unwanted = |(_, exception): (_, &Exception)| {
+        fails(exception, |reason| ["expired", "cancelled", "superseded"].contains(&reason))
+    };
     is_outage || (results.len() == batch.members.len() && results.iter().all(is_unwanted))
 }
 

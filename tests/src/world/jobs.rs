@@ -52,6 +52,10 @@ pub(crate) enum Job {
     Hold(RouteName),
     /// The same person, then.
     LetGo(RouteName),
+    /// A person who pushes a routes file.
+    Push(String),
+    /// A person who sends again what no route wanted.
+    Redrive,
 }
 
 /// For how long a person holds calls back, in milliseconds.
@@ -201,6 +205,8 @@ impl World {
                     self.forget(next);
                 }
             }
+            Job::Push(routes) => self.push_now(routes),
+            Job::Redrive => self.redrive(),
             Job::List(caller) => {
                 let next = caller.is_repeated.then(|| self.later(VISIBILITY_MS + caller.pauses_ms(), job.clone()));
                 if process.run(self.call_as(&process, caller), twin).await.is_some() {
@@ -239,6 +245,7 @@ const fn step(job: &Job) -> &'static str {
         Job::List(_) => "list",
         Job::Hold(_) => "hold",
         Job::LetGo(_) => "let-go",
+        Job::Push(_) | Job::Redrive => "push",
         Job::Delivery(delivery) => match delivery.outgoing.to {
             Destination::Tasks | Destination::InOrder(_) | Destination::Gather(_) => "register-task",
             Destination::Elect => "elect-leader",

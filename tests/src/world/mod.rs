@@ -13,8 +13,10 @@ mod steps;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use groupage_core::domain::Timestamp;
 use groupage_core::domain::id::TaskId;
 use groupage_core::memory::{Delivery, MemoryStore};
+use groupage_core::ports::{Destination, Env};
 use groupage_core::routes::Routes;
 use groupage_core::steps::Error;
 use groupage_core::steps::register::{Asked, Record, Report};
@@ -48,12 +50,10 @@ pub struct World {
     pub queues: Queues,
     /// The true clock.
     pub env: TestEnv,
-    /// The routes.
+    /// The routes in the beginning.
     pub routes: Routes,
-    /// The routes as processes go by them that register tasks.
-    pub(crate) registrars_routes: Routes,
-    /// The routes as leaders know them.
-    pub(crate) leaders_routes: Routes,
+    /// The routes files that were in force until now, the present one last.
+    pushed: Mutex<Vec<Version>>,
     /// Where calls go.
     pub downstream: Scripted,
     /// What befell whom.
@@ -78,6 +78,12 @@ pub struct World {
     to_erase: Mutex<BTreeSet<TaskId>>,
 }
 
+/// A routes file in force, as all know it, as processes that register tasks know it, and as leaders do.
+type Known = [Routes; 3];
+
+/// The same, since when.
+pub(crate) type Version = (Timestamp, Arc<Known>);
+
 /// How long a message in hand is hidden, in milliseconds.
 pub const VISIBILITY_MS: u64 = 60_000;
 impl World {
@@ -87,17 +93,19 @@ impl World {
     /// The routes are no routes.
     pub fn new(setting: Setting, routes: &str, downstream: Scripted) -> Self {
         let env = TestEnv::new(setting.seed);
-        let [routes, registrars_routes, leaders_routes] = in_force(routes, &setting);
-        let mut witness = Witness::new(setting.mutation, setting.lag.index_ms == 0, &routes);
+        let known = in_force(routes, &setting);
+        let routes = known[0].clone();
+        let versions: Vec<Known> = setting.pushes.iter().map(|(_, routes)| in_force(routes, &setting)).collect();
+        let all: Vec<&Routes> = [&routes].into_iter().chain(versions.iter().map(|[routes, ..]| routes)).collect();
+        let mut witness = Witness::new(setting.mutation, setting.lag.index_ms == 0, &all);
         if let Some(Expires { keeps, .. }) = setting.expires {
             witness.tables = MemoryStore::keeping(keeps);
         }
-        Self {
+        let world = Self {
             store: Lagging::new(witness, env.clone(), setting.lag, setting.seed),
             queues: Queues::new(env.clone(), setting.loss, setting.newer),
+            pushed: Mutex::new(vec![(env.now(), Arc::new(known))]),
             routes,
-            registrars_routes,
-            leaders_routes,
             downstream,
             fate: Arc::new(
                 Fate::new(setting.plan.clone(), env.with_seed(setting.seed ^ 0xFA7E), setting.traced)
@@ -116,7 +124,11 @@ impl World {
             wanted_again: Mutex::default(),
             cancelled: Mutex::default(),
             to_erase: Mutex::default(),
+        };
+        for (at, routes) in &world.setting.pushes {
+            world.later(*at, Job::Push(routes.clone()));
         }
+        world
     }
 
     /// Puts other routes in force for all that is done from now on.
@@ -124,7 +136,42 @@ impl World {
     /// # Panics
     /// The routes are no routes.
     pub fn push(&mut self, routes: &str) {
-        [self.routes, self.registrars_routes, self.leaders_routes] = in_force(routes, &self.setting);
+        let known = in_force(routes, &self.setting);
+        self.routes = known[0].clone();
+        self.pushed = Mutex::new(vec![(self.env.now(), Arc::new(known))]);
+    }
+
+    /// Puts other routes in force while processes are at work. What no route wanted before is sent again, once all of
+    /// them know.
+    pub(crate) fn push_now(&self, routes: &str) {
+        let known = Arc::new(in_force(routes, &self.setting));
+        self.pushed.lock().unwrap_or_else(PoisonError::into_inner).push((self.env.now(), known));
+        self.later(self.setting.push_lag_ms, Job::Redrive);
+    }
+
+    /// Sends anew what was rejected and has become no task since.
+    pub(crate) fn redrive(&self) {
+        let tasks = self.tables().tasks();
+        let is_new = |body: &String| tasks.iter().all(|task| !body.contains(&format!(r#""{}""#, task.id)));
+        let rejected = self.queues.now().messages(&Destination::Rejected).into_iter().map(|message| message.body);
+        let again: Vec<String> = rejected.filter(is_new).collect();
+        if !again.is_empty() {
+            self.later(0, Job::Event(records(&again)));
+        }
+    }
+
+    /// The routes files that were in force until now, the present one last.
+    pub(crate) fn versions(&self) -> Vec<Version> {
+        self.pushed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The routes by which a process goes that begins now: for a while after a push perhaps the former ones.
+    pub(crate) fn known(&self) -> Arc<Known> {
+        let versions = self.versions();
+        let is_former = |(since, _): &&Version| self.env.now().since(*since) < self.setting.push_lag_ms;
+        let recent = versions.iter().skip(1).rev().take_while(is_former).count();
+        let late = if recent > 0 { usize::try_from(self.env.pick(0..=recent as u64)).unwrap_or_default() } else { 0 };
+        Arc::clone(&versions[versions.len() - 1 - late].1)
     }
 
     /// The tables themselves.
@@ -281,7 +328,7 @@ impl World {
 
 /// Routes as all know them, as processes do that register tasks, and as leaders do.
 #[allow(clippy::expect_used, reason = "a test's set-up")]
-fn in_force(routes: &str, setting: &Setting) -> [Routes; 3] {
+fn in_force(routes: &str, setting: &Setting) -> Known {
     let spread = routes.replace("shards: auto", &format!("shards: {}", setting.spread));
     let known = [routes.to_owned(), spread, as_leaders_know_them(routes, setting.mutation)];
     known.map(|routes| Routes::parse(&routes).expect("good routes"))

@@ -96,7 +96,7 @@ impl World {
         if events.is_empty() {
             return Ok(steps.end(&source.stream, Ending::Ended).await?.map(|_| true));
         }
-        Ok(steps.feed(Some(&self.routes), &source.stream, from, &events).await?.map(|_| {
+        Ok(steps.feed(Some(&self.known()[0]), &source.stream, from, &events).await?.map(|_| {
             *next = Some(from + events.len() as u64);
             false
         }))

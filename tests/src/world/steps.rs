@@ -9,7 +9,7 @@ use groupage_core::domain::session::Timing;
 use groupage_core::domain::time::Timestamp;
 use groupage_core::memory::Delivery;
 use groupage_core::ports::{Destination, Env};
-use groupage_core::routes::Routes;
+use groupage_core::routes::{Route, Routes};
 use groupage_core::steps::Error;
 use groupage_core::steps::announce::Announced;
 use groupage_core::steps::cancel::{self, Cancelling};
@@ -40,7 +40,7 @@ const IDLE_MS: u64 = 2_000;
 
 impl World {
     pub(crate) async fn register_as(&self, process: &Process, records: Vec<Record>) -> Report {
-        self.register_under(&self.registrars_routes, process, records).await
+        self.register_under(&self.known()[1], process, records).await
     }
 
     pub(crate) async fn register_under(&self, routes: &Routes, process: &Process, records: Vec<Record>) -> Report {
@@ -52,7 +52,7 @@ impl World {
 
     pub(crate) async fn resume_as(&self, process: &Process, lane: &LaneId) -> Result<Resumed, Error> {
         let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
-        let notify = self.routes.get(&lane.route()).map(|route| route.notify.clone()).unwrap_or_default();
+        let notify = self.known()[0].get(&lane.route()).map(|route| route.notify.clone()).unwrap_or_default();
         Ordering { store, outbox, env: process.env() }.resume(lane, &notify).await
     }
 
@@ -71,7 +71,7 @@ impl World {
                 break;
             }
         }
-        failing.retry(&self.routes, std::slice::from_ref(task)).await
+        failing.retry(&self.known()[0], std::slice::from_ref(task)).await
     }
 
     pub(crate) async fn hold_as(&self, process: &Process, scope: &Scope) -> Result<Gate, Error> {
@@ -87,25 +87,26 @@ impl World {
     pub(crate) async fn cancel_as(&self, process: &Process, task: &TaskId) -> cancel::Each {
         let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
         let cancelling = Cancelling { store, outbox, env: process.env() };
-        cancelling.cancel(&self.routes, std::slice::from_ref(task)).await
+        cancelling.cancel(&self.known()[0], std::slice::from_ref(task)).await
     }
 
     pub(crate) async fn cancel_of_as(&self, process: &Process, tracker: &TrackerId) -> Result<(), Error> {
         let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
         let cancelling = Cancelling { store, outbox, env: process.env() };
         // All of them are found in one go.
-        let _ = cancelling.cancel_of(&self.routes, tracker, None, Timestamp(u64::MAX)).await?;
+        let _ = cancelling.cancel_of(&self.known()[0], tracker, None, Timestamp(u64::MAX)).await?;
         Ok(())
     }
 
     pub(crate) async fn erase_as(&self, process: &Process, task: &TaskId) -> Result<erase::Each, Error> {
         let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
-        Erasing { store, outbox, env: process.env() }.erase(&self.routes, std::slice::from_ref(task)).await
+        Erasing { store, outbox, env: process.env() }.erase(&self.known()[0], std::slice::from_ref(task)).await
     }
 
     pub(crate) async fn deliver_as(&self, process: &Process, delivery: &Delivery) -> Result<bool, Error> {
         let (store, queues) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
-        let (env, routes, body) = (process.env(), &self.routes, &delivery.outgoing.body);
+        let known = self.known();
+        let (env, routes, body) = (process.env(), &known[0], &delivery.outgoing.body);
         let bad = |error: serde_json::Error| Error::BadMessage(error.to_string());
         match delivery.outgoing.to {
             Destination::Tasks | Destination::InOrder(_) | Destination::Gather(_) => {
@@ -124,7 +125,7 @@ impl World {
             Destination::Group => {
                 let message: Group = serde_json::from_str(body).map_err(bad)?;
                 let deadline = env.now().plus_ms(GROUP.budget_ms());
-                let routes = &self.leaders_routes;
+                let routes = &known[2];
                 let step = GroupBatch { store, queue: queues, env, routes, deadline };
                 let delivery = handle::Delivery { receipt: &delivery.receipt, received: delivery.received };
                 step.run(message, delivery).await.map(|_| true)
@@ -155,7 +156,8 @@ impl World {
             self.env.sleep(SWEEP_MS).await;
             let process = self.mortal("sweep");
             let (store, outbox) = (Faulty::new(&self.store, &process), Faulty::new(&self.queues, &process));
-            let (env, routes, budget) = (process.env(), &self.routes, Budget::default());
+            let known = self.known();
+            let (env, routes, budget) = (process.env(), &known[0], Budget::default());
             let lifetimes = Lifetimes::default();
             let sweep = Sweep { store: &store, outbox: &outbox, env, routes, budget, every_ms: SWEEP_MS, lifetimes };
             // Whatever becomes of it, there is a next one.
@@ -182,21 +184,22 @@ impl World {
         if !matches!(keeper.open().await, Ok(Ok(()))) {
             return;
         }
-        let processor = Processor {
-            store: &store,
-            outbox: &outbox,
-            downstream: &downstream,
-            env,
-            routes: &self.routes,
-            patience_ms: 10_000,
-            announced: &Announced::default(),
-        };
-        let mut worker = Worker::new(processor, &keeper, route);
+        let announced = &Announced::default();
         let work = async {
             loop {
-                match worker.work().await {
-                    Ok(Worked::Idle) | Err(_) => env.sleep(IDLE_MS).await,
-                    Ok(Worked::Settled(..) | Worked::CallAgain { .. } | Worked::ClaimLost(_)) => {}
+                let versions = self.versions();
+                let Some((_, known)) = versions.last() else { return };
+                let routes = &known[0];
+                let (store, outbox, downstream) = (&store, &outbox, &downstream);
+                let processor = Processor { store, outbox, downstream, env, routes, patience_ms: 10_000, announced };
+                let mut worker = Worker::new(processor, &keeper, route.clone());
+                // It goes by other routes once it has heard of them.
+                while versions.len() == self.versions().len() {
+                    let is_pulled = routes.get(&route).is_some_and(Route::is_pulled);
+                    match if is_pulled { worker.work().await } else { Ok(Worked::Idle) } {
+                        Ok(Worked::Idle) | Err(_) => env.sleep(IDLE_MS).await,
+                        Ok(Worked::Settled(..) | Worked::CallAgain { .. } | Worked::ClaimLost(_)) => {}
+                    }
                 }
             }
         };
