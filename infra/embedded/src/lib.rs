@@ -22,6 +22,7 @@ pub mod stack;
 mod error;
 mod folder;
 mod journal;
+mod pace;
 mod place;
 mod server;
 mod strangers;

@@ -2,7 +2,7 @@
 //! sweep.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use aws_sdk_sqs::Client;
@@ -15,6 +15,7 @@ use tokio::task::AbortHandle;
 
 use crate::Error;
 use crate::mapping::{Mapping, Running};
+use crate::pace::{BUSY_MS, Events, Pace, RESTING_MS};
 
 /// Steps that run until they are shut down.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub struct Pipeline {
     /// What sends them meanwhile.
     sender: AbortHandle,
     counts: Arc<Mutex<Counts>>,
+    events: Arc<Events>,
 }
 
 /// How many processes run the steps on the same queues.
@@ -54,9 +56,6 @@ impl Processes {
 /// This many tasks take some seconds, or many on a slow machine, and nobody waits for a process that has died.
 const ALONE: Settings = Settings { batch_size: 10_000, timeout_s: 120, ..TASKS };
 
-/// How often sweep runs here: on AWS a schedule calls it once a minute.
-const SWEEP_EVERY_MS: u64 = 1_000;
-
 impl Pipeline {
     /// Starts all four steps of `stack` on these queues.
     ///
@@ -75,12 +74,15 @@ impl Pipeline {
         E: Env + Send + 'static,
         D: Downstream + Send + 'static,
     {
-        let counts = Arc::default();
-        let sweeper = tokio::spawn(sweep(Arc::clone(stack), Arc::clone(&counts))).abort_handle();
+        let (counts, events) = (Arc::default(), Arc::default());
+        // Where others run the steps, one takes over from another that dies: none of them rests.
+        let resting_ms = if processes == Processes::One { RESTING_MS } else { BUSY_MS };
+        let sweeps = sweep(Arc::clone(stack), Arc::clone(&counts), Arc::clone(&events), resting_ms);
+        let sweeper = tokio::spawn(sweeps).abort_handle();
         let spans = stack.spans.clone();
         let sending = spans.clone();
         let sender = tokio::spawn(async move { sending.keep_sending().await }).abort_handle();
-        let mut pipeline = Self { mappings: Vec::new(), sweeper, spans, sender, counts };
+        let mut pipeline = Self { mappings: Vec::new(), sweeper, spans, sender, counts, events };
         // A FIFO queue's mapping takes tens, and has no window.
         for mapping in [processes.tasks(&queues.tasks), mapping(&queues.in_order, IN_ORDER, 8)] {
             let register = Arc::clone(stack);
@@ -133,11 +135,13 @@ impl Pipeline {
         H: Fn(SqsEvent) -> F + Send + Sync + 'static,
         F: Future<Output = Handled> + Send + 'static,
     {
-        let counts = Arc::clone(&self.counts);
+        let (counts, events) = (Arc::clone(&self.counts), Arc::clone(&self.events));
         let running = mapping.start(client.clone(), move |event| {
-            let (handled, counts) = (handler(event), Arc::clone(&counts));
+            let (handled, counts, events) = (handler(event), Arc::clone(&counts), Arc::clone(&events));
             Box::pin(async move {
+                let in_hand = events.begin();
                 let handled = handled.await;
+                drop(in_hand);
                 counts.lock().unwrap_or_else(PoisonError::into_inner).merge(&handled.counts);
                 handled.response
             }) as std::pin::Pin<Box<dyn Future<Output = SqsBatchResponse> + Send>>
@@ -148,16 +152,24 @@ impl Pipeline {
 }
 
 /// Sweeps until it is cut off.
-async fn sweep<S, Q, E>(stack: Arc<entry::Stack<S, Q, E>>, counts: Arc<Mutex<Counts>>)
-where
+async fn sweep<S, Q, E>(
+    stack: Arc<entry::Stack<S, Q, E>>,
+    counts: Arc<Mutex<Counts>>,
+    events: Arc<Events>,
+    resting_ms: u64,
+) where
     S: Store + Send + 'static,
     Q: Outbox + Send + 'static,
     E: Env + Send + 'static,
 {
+    let started = Instant::now();
+    let mut pace = Pace::from(resting_ms, 0);
     loop {
-        tokio::time::sleep(Duration::from_millis(SWEEP_EVERY_MS)).await;
+        tokio::time::sleep(Duration::from_millis(BUSY_MS)).await;
+        let now_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let Some(since_ms) = pace.next(events.settled(), now_ms) else { continue };
         // Boxed: the whole protocol would otherwise be one type, too deep for the compiler.
-        let (swept, done) = Box::pin(entry::sweep(&*stack, SWEEP_EVERY_MS)).await;
+        let (swept, done) = Box::pin(entry::sweep(&*stack, since_ms)).await;
         counts.lock().unwrap_or_else(PoisonError::into_inner).merge(&swept);
         if let Err(error) = done {
             tracing::warn!(%error, "a sweep could not finish");

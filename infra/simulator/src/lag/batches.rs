@@ -3,9 +3,10 @@
 use std::sync::PoisonError;
 
 use groupage_core::domain::batch::{Assumes, Batch};
+use groupage_core::domain::shelf::Position;
 use groupage_core::domain::{BatchId, Part, RouteName, Target, Timestamp};
 use groupage_core::memory;
-use groupage_core::ports::{self, Batches, Env, Look, Result, Stored, layer};
+use groupage_core::ports::{self, Batches, Entry, Env, Look, Result, Segment, Stored, Unfinished, layer};
 
 use super::Lagging;
 use super::versions::{Versions, push, shown};
@@ -43,5 +44,23 @@ impl<S: Batches, E: Env> layer::Batches for Lagging<S, E> {
             .filter(|((target, shelf, _), _)| target.route() == *route && *shelf == look.part)
             .map(|((_, _, due), id)| (*due, id));
         Ok(memory::due(due, look))
+    }
+
+    async fn all_unfinished(
+        &self,
+        segment: Segment,
+        after: Option<&Position>,
+        limit: usize,
+    ) -> Result<ports::Entries<Unfinished>> {
+        self.inner.all_unfinished(segment, after, limit).await?;
+        let now = self.clock.now();
+        let unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = |(id, entries): (&BatchId, &Entries)| {
+            let (target, shelf, due) = shown(entries, now)?.as_ref()?;
+            let (route, is_pulled) = (target.route(), *shelf != Part::of(id));
+            let what = Unfinished { id: id.clone(), due: *due, route, is_pulled };
+            Some(Entry { at: Position(id.to_string()), what })
+        };
+        Ok(memory::in_segment(unfinished.iter().filter_map(entry), segment, after, limit))
     }
 }

@@ -4,7 +4,8 @@ use groupage_aws::Place;
 use groupage_aws::price::Image;
 use groupage_core::domain::batch::{Assumes, Batch};
 use groupage_core::domain::id::{BatchId, RouteName};
-use groupage_core::ports::{Batches, Entries, Look, Result, Stored};
+use groupage_core::domain::shelf::Position;
+use groupage_core::ports::{Batches, Entries, Look, Result, Segment, Stored, Unfinished};
 
 use super::{RETENTION_MS, Store};
 use crate::keys::Keys;
@@ -41,6 +42,22 @@ impl Batches for Store {
             bytes += self.batch_image(&entry.what).await?.map_or(0, |image| image.entry_bytes());
         }
         self.paged(keys(&key, Some(&key)), bytes);
+        Ok(found)
+    }
+
+    async fn all_unfinished(
+        &self,
+        segment: Segment,
+        after: Option<&Position>,
+        limit: usize,
+    ) -> Result<Entries<Unfinished>> {
+        self.call(Hop::Page, keys("", None)).await?;
+        let found = self.inner.all_unfinished(segment, after, limit).await?;
+        let mut bytes = 0;
+        for entry in &found.found {
+            bytes += self.batch_image(&entry.what.id).await?.map_or(0, |image| image.entry_bytes());
+        }
+        self.paged(keys("", None), bytes);
         Ok(found)
     }
 }

@@ -4,7 +4,7 @@ use groupage_aws::Place;
 use groupage_aws::price::Image;
 use groupage_core::domain::shelf::Position;
 use groupage_core::domain::{Beat, Pool, Session, SessionId};
-use groupage_core::ports::{Ended, Entries, Freshness, Renewed, Result, Sessions, Stored};
+use groupage_core::ports::{Ended, Entries, Freshness, Renewed, Result, Segment, Sessions, Stored};
 
 use super::Store;
 use crate::keys::Keys;
@@ -13,6 +13,13 @@ use crate::latency::Hop;
 impl Store {
     async fn session_image(&self, id: &SessionId) -> Result<Option<Image>> {
         self.memory().session(id).await?.map(|session| Image::session(&session)).transpose()
+    }
+
+    /// Counts a page of sessions.
+    fn read_all(&self, pool: &str, found: &Entries<Session>) -> Result<()> {
+        let images: Vec<Image> = found.found.iter().map(|entry| Image::session(&entry.what)).collect::<Result<_>>()?;
+        self.read(keys(pool), images.iter().map(Image::bytes).sum(), Freshness::Eventual);
+        Ok(())
     }
 
     /// Makes a write of one session and counts it.
@@ -53,8 +60,14 @@ impl Sessions for Store {
     async fn sessions(&self, pool: &Pool, after: Option<&Position>, limit: usize) -> Result<Entries<Session>> {
         self.call(Hop::Page, keys(pool.as_str())).await?;
         let found = self.inner.sessions(pool, after, limit).await?;
-        let images: Vec<Image> = found.found.iter().map(|entry| Image::session(&entry.what)).collect::<Result<_>>()?;
-        self.read(keys(pool.as_str()), images.iter().map(Image::bytes).sum(), Freshness::Eventual);
+        self.read_all(pool.as_str(), &found)?;
+        Ok(found)
+    }
+
+    async fn all_sessions(&self, segment: Segment, after: Option<&Position>, limit: usize) -> Result<Entries<Session>> {
+        self.call(Hop::Page, keys("")).await?;
+        let found = self.inner.all_sessions(segment, after, limit).await?;
+        self.read_all("", &found)?;
         Ok(found)
     }
 }

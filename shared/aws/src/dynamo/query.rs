@@ -2,13 +2,15 @@
 
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
 use futures::FutureExt;
-use groupage_core::ports::{Entries, Entry, Freshness, Look, Result};
+use groupage_core::domain::shelf::Position;
+use groupage_core::ports::{Entries, Entry, Freshness, Look, Result, Segment};
 
 use crate::dynamo::expression::{Clause, Terms};
 use crate::dynamo::item::{Item, nonsense, number, text, text_in};
 use crate::dynamo::position::{keys_at, position_of};
 use crate::dynamo::{Dynamo, Key};
 use crate::fault::failed;
+use crate::meter::Place;
 
 /// A page of a query.
 pub(crate) struct Query<'a> {
@@ -56,7 +58,40 @@ impl<'a> Query<'a> {
     }
 }
 
+/// Items of a table, or of one of its indexes, in no order.
+pub(crate) struct Scan<'a> {
+    /// What is looked for, for errors.
+    pub(crate) what: &'static str,
+    pub(crate) table: &'a str,
+    pub(crate) place: Place,
+    pub(crate) index: Option<&'static str>,
+    /// The only part that is read, if not all is.
+    pub(crate) segment: Option<Segment>,
+    pub(crate) limit: usize,
+}
+
 impl Dynamo {
+    /// Returns a page of a scan, and where the next one begins; may miss the latest writes.
+    pub(crate) async fn scanned(&self, scan: Scan<'_>, after: Option<&Position>) -> Result<(Vec<Item>, Option<Item>)> {
+        let Scan { what, table, place, index, segment, limit } = scan;
+        let output = self
+            .client
+            .scan()
+            .table_name(table)
+            .set_index_name(index.map(str::to_owned))
+            .set_segment(segment.map(|segment| i32::from(segment.index)))
+            .set_total_segments(segment.map(|segment| i32::from(segment.of)))
+            .limit(page_size(limit))
+            .set_exclusive_start_key(after.map(keys_at).transpose()?)
+            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
+            .send()
+            .boxed()
+            .await
+            .map_err(|error| failed(what, error))?;
+        self.meter.count_read(place, output.consumed_capacity());
+        Ok((output.items.unwrap_or_default(), output.last_evaluated_key))
+    }
+
     /// A page's items, and where the next one begins.
     pub(crate) async fn query(&self, query: Query<'_>) -> Result<(Vec<Item>, Option<Item>)> {
         let Query { what, key, index, sort, only, after, backwards, freshness, limit } = query;

@@ -311,7 +311,7 @@ pub async fn sweep<S: Store, Q: Outbox, E: Env>(
         Err(none) => return (counts, Err(none.into())),
     };
     let Stack { store, queues: outbox, env, lifetimes, .. } = stack;
-    let (budget, lifetimes) = (sweep::Budget::default(), *lifetimes);
+    let (budget, lifetimes) = (sweep::Budget::every(every_ms), *lifetimes);
     let (report, done) = Sweep { store, outbox, env, routes: &routes, budget, every_ms, lifetimes }.run().await;
     if report != sweep::Report::default() {
         info!(?report, "sent on");

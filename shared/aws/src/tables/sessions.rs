@@ -5,13 +5,13 @@
 
 use groupage_core::domain::shelf::Position;
 use groupage_core::domain::{BatchId, Beat, Pool, Session, SessionId, Timestamp};
-use groupage_core::ports::{Ended, Entries, Entry, Renewed, Result, Sessions, Stored};
+use groupage_core::ports::{Ended, Entries, Entry, Renewed, Result, Segment, Sessions, Stored};
 use serde::{Deserialize, Serialize};
 
 use crate::dynamo::expression::Clause;
 use crate::dynamo::item::{Item, decode, encode, id_in, number};
 use crate::dynamo::position::{keys_at, position_of};
-use crate::dynamo::query::Query;
+use crate::dynamo::query::{Query, Scan};
 use crate::dynamo::{Dynamo, Key, Written};
 use crate::meter::Place;
 
@@ -61,6 +61,15 @@ impl Dynamo {
         let sort = Some((SESSION_ID, id.as_str()));
         Key { sort, ..Key::of(&self.tables.sessions, Place::Sessions, POOL, pool.as_str()) }
     }
+
+    fn entries(&self, (found, next): (Vec<Item>, Option<Item>)) -> Result<Entries<Session>> {
+        let entry = |item| {
+            let what = session_of(item)?;
+            let at = position_of(&self.session_key(&what.id.pool(), &what.id).item())?;
+            Ok(Entry { what, at })
+        };
+        Ok(Entries { found: found.into_iter().map(entry).collect::<Result<_>>()?, are_last: next.is_none() })
+    }
 }
 
 impl Sessions for Dynamo {
@@ -98,13 +107,13 @@ impl Sessions for Dynamo {
     async fn sessions(&self, pool: &Pool, after: Option<&Position>, limit: usize) -> Result<Entries<Session>> {
         let all = Key::of(&self.tables.sessions, Place::Sessions, POOL, pool.as_str());
         let query = Query::of("query a pool of sessions", all, limit).after(after.map(keys_at).transpose()?);
-        let (found, next) = self.query(query).await?;
-        let entry = |item| {
-            let what = session_of(item)?;
-            let at = position_of(&self.session_key(pool, &what.id).item())?;
-            Ok(Entry { what, at })
-        };
-        Ok(Entries { found: found.into_iter().map(entry).collect::<Result<_>>()?, are_last: next.is_none() })
+        self.entries(self.query(query).await?)
+    }
+
+    async fn all_sessions(&self, segment: Segment, after: Option<&Position>, limit: usize) -> Result<Entries<Session>> {
+        let (table, place) = (&self.tables.sessions, Place::Sessions);
+        let scan = Scan { what: "scan the sessions", table, place, index: None, segment: Some(segment), limit };
+        self.entries(self.scanned(scan, after).await?)
     }
 }
 

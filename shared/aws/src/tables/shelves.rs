@@ -5,8 +5,10 @@ use groupage_core::domain::time::{IDLE_MS, Timestamp};
 use groupage_core::ports::{Result, Shelves};
 use serde::{Deserialize, Serialize};
 
+use crate::config::Tables;
 use crate::dynamo::expression::Clause;
 use crate::dynamo::item::{decode, encode};
+use crate::dynamo::query::Scan;
 use crate::dynamo::{Dynamo, Key};
 use crate::meter::Place;
 use crate::tables::locks::{TABLE, TARGET};
@@ -29,21 +31,38 @@ impl Dynamo {
 }
 
 impl Shelves for Dynamo {
+    async fn is_empty(&self, shelf: &Shelf) -> Result<bool> {
+        let Tables { tasks, batches, sessions, trackers, lists, streams, .. } = &self.tables;
+        let (table, place, index) = match shelf {
+            Shelf::Sessions => (sessions, Place::Sessions, None),
+            Shelf::Waiting => (tasks, Place::Tasks, Some(Tables::WAITING_INDEX)),
+            // Failed tasks are filed in it, too: then it is not empty, and its parts tell.
+            Shelf::Due => (tasks, Place::Filed, Some(Tables::FILED_INDEX)),
+            Shelf::Batches => (batches, Place::Batches, Some(Tables::UNFINISHED_INDEX)),
+            Shelf::Trackers => (trackers, Place::Trackers, Some(Tables::DUE_INDEX)),
+            Shelf::Lists => (lists, Place::Lists, Some(Tables::DUE_INDEX)),
+            Shelf::Streams => (streams, Place::Streams, Some(Tables::DUE_INDEX)),
+        };
+        let first = Scan { what: "look whether anything is there", table, place, index, segment: None, limit: 1 };
+        let (found, next) = self.scanned(first, None).await?;
+        Ok(found.is_empty() && next.is_none())
+    }
+
     async fn bookmarks(&self, shelf: &Shelf) -> Result<Bookmarks> {
         let key = shelf.key();
-        let Some(item) = self.get("read bookmarks", self.shelf_key(&key)).await? else {
+        let Some(item) = self.get("read bookmarks", self.shelf_key(key)).await? else {
             return Ok(Bookmarks::default());
         };
-        Ok(decode::<StoredBookmarks>(TABLE, &key, item)?.bookmarks)
+        Ok(decode::<StoredBookmarks>(TABLE, key, item)?.bookmarks)
     }
 
     async fn keep_bookmarks(&self, shelf: &Shelf, bookmarks: &Bookmarks, now: Timestamp) -> Result<()> {
         let key = shelf.key();
         let ttl = now.plus_ms(IDLE_MS).as_secs();
-        let stored = StoredBookmarks { target: key.clone(), bookmarks: bookmarks.clone(), ttl };
-        let item = encode(TABLE, &key, &stored)?;
+        let stored = StoredBookmarks { target: key.to_owned(), bookmarks: bookmarks.clone(), ttl };
+        let item = encode(TABLE, key, &stored)?;
         // No condition, but DynamoDB takes no empty one: a gate's item, which has a revision, is never there.
-        self.put("write bookmarks", self.shelf_key(&key), item, &[Clause::Absent(REVISION)]).await.map(|_| ())
+        self.put("write bookmarks", self.shelf_key(key), item, &[Clause::Absent(REVISION)]).await.map(|_| ())
     }
 }
 
@@ -68,7 +87,7 @@ mod tests {
             )
         };
         let bookmarks = Bookmarks((0..16).map(at).collect::<BTreeMap<_, _>>());
-        let stored = StoredBookmarks { target: Shelf::Waiting.key(), bookmarks: bookmarks.clone(), ttl: 9 };
+        let stored = StoredBookmarks { target: Shelf::Waiting.key().to_owned(), bookmarks: bookmarks.clone(), ttl: 9 };
         let item = encode(TABLE, "", &stored).unwrap();
         assert!(item::size(&item) < 16 * 1024, "{} bytes", item::size(&item));
         assert_eq!(decode::<StoredBookmarks>(TABLE, "", item).unwrap().bookmarks, bookmarks);

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::id::RouteName;
 use super::time::Timestamp;
 
 /// What is looked through as one, with its bookmarks in one item.
@@ -22,8 +21,8 @@ pub enum Shelf {
     Waiting,
     /// The index of what is due.
     Due,
-    /// A route's part of the index of unfinished batches.
-    Batches(RouteName),
+    /// The index of unfinished batches.
+    Batches,
     /// The index of trackers.
     Trackers,
     /// The index of lists.
@@ -34,15 +33,15 @@ pub enum Shelf {
 
 impl Shelf {
     /// The key that its bookmarks are stored under, beside the locks and gates: no Target begins so.
-    pub fn key(&self) -> String {
+    pub const fn key(&self) -> &'static str {
         match self {
-            Self::Sessions => "#sweep:sessions".to_owned(),
-            Self::Waiting => "#sweep:waiting".to_owned(),
-            Self::Due => "#sweep:due".to_owned(),
-            Self::Batches(route) => format!("#sweep:batches:{route}"),
-            Self::Trackers => "#sweep:trackers".to_owned(),
-            Self::Lists => "#sweep:lists".to_owned(),
-            Self::Streams => "#sweep:streams".to_owned(),
+            Self::Sessions => "#sweep:sessions",
+            Self::Waiting => "#sweep:waiting",
+            Self::Due => "#sweep:due",
+            Self::Batches => "#sweep:batches",
+            Self::Trackers => "#sweep:trackers",
+            Self::Lists => "#sweep:lists",
+            Self::Streams => "#sweep:streams",
         }
     }
 }

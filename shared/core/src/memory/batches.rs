@@ -1,11 +1,19 @@
 //! Batches in memory.
 
 use super::MemoryStore;
-use super::due::due;
 use super::expiry::Row;
+use super::due::{due, in_segment};
 use crate::domain::batch::{Assumes, Batch};
-use crate::domain::id::{BatchId, RouteName};
-use crate::ports::{Batches, Entries, Look, Result, Stored};
+use crate::domain::id::{BatchId, Part, RouteName};
+use crate::domain::shelf::Position;
+use crate::ports::{Batches, Entries, Entry, Look, Result, Segment, Stored, Unfinished};
+
+/// The entry of a batch in the index of unfinished ones, if it has one.
+pub fn listed(batch: &Batch) -> Option<Entry<Unfinished>> {
+    let (route, is_pulled) = (batch.target.route(), batch.part() != Part::of(&batch.id));
+    let what = Unfinished { id: batch.id.clone(), due: batch.unfinished()?, route, is_pulled };
+    Some(Entry { at: Position(batch.id.to_string()), what })
+}
 
 impl Batches for MemoryStore {
     async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {
@@ -32,5 +40,15 @@ impl Batches for MemoryStore {
         let tables = self.tables();
         let of_part = tables.batches.values().filter(|b| b.target.route() == *route && b.part() == look.part);
         Ok(due(of_part.filter_map(|batch| Some((batch.unfinished()?, &batch.id))), look))
+    }
+
+    async fn all_unfinished(
+        &self,
+        segment: Segment,
+        after: Option<&Position>,
+        limit: usize,
+    ) -> Result<Entries<Unfinished>> {
+        let tables = self.tables();
+        Ok(in_segment(tables.batches.values().filter_map(listed), segment, after, limit))
     }
 }

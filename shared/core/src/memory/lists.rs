@@ -12,7 +12,7 @@ use crate::ports::{Cleared, Entries, Lists, Look, Moved, PutOn, Result, Stored};
 /// Everything that has one list's name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Listed {
-    ends: Option<List>,
+    pub(super) ends: Option<List>,
     additions: BTreeMap<(Timestamp, String), Addition>,
     records: BTreeMap<(Timestamp, String), Record>,
     slots: BTreeMap<(Timestamp, Token), String>,

@@ -33,8 +33,9 @@ use crate::domain::{BatchId, LaneId, ListId, SessionId, StreamId, Target, TaskId
 use crate::ports::{Census, Queue, Result};
 use expiry::Expiry;
 
-pub use due::due;
 pub use expiry::Keeps;
+pub use batches::listed;
+pub use due::{due, in_segment};
 pub use queues::{Delivery, MemoryQueues};
 
 /// Copies of which tables are taken, each from its own.

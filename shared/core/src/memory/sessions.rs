@@ -1,11 +1,15 @@
 //! Sessions in memory.
 
-use super::due::in_order;
 use super::expiry::Row;
 use super::{MemoryStore, Tables};
+use super::due::{in_order, in_segment};
 use crate::domain::shelf::Position;
 use crate::domain::{Beat, Pool, Session, SessionId};
-use crate::ports::{Ended, Entries, Entry, Renewed, Result, Sessions, Stored};
+use crate::ports::{Ended, Entries, Entry, Renewed, Result, Segment, Sessions, Stored};
+
+fn entry(session: Session) -> Entry<Session> {
+    Entry { at: Position(session.id.to_string()), what: session }
+}
 
 impl Tables {
     fn keep_session(&mut self, session: &Session) {
@@ -55,7 +59,10 @@ impl Sessions for MemoryStore {
     async fn sessions(&self, pool: &Pool, after: Option<&Position>, limit: usize) -> Result<Entries<Session>> {
         let tables = self.tables();
         let pooled = tables.sessions.values().filter(|session| session.id.pool() == *pool);
-        let entry = |session: &Session| Entry { at: Position(session.id.to_string()), what: session.clone() };
-        Ok(in_order(pooled.map(entry), after, limit))
+        Ok(in_order(pooled.cloned().map(entry), after, limit))
+    }
+
+    async fn all_sessions(&self, segment: Segment, after: Option<&Position>, limit: usize) -> Result<Entries<Session>> {
+        Ok(in_segment(self.tables().sessions.values().cloned().map(entry), segment, after, limit))
     }
 }

@@ -7,6 +7,21 @@ use crate::domain::time::Timestamp;
 use crate::ports::{Result, Shelves};
 
 impl Shelves for MemoryStore {
+    async fn is_empty(&self, shelf: &Shelf) -> Result<bool> {
+        let tables = self.tables();
+        Ok(match shelf {
+            Shelf::Sessions => tables.sessions.is_empty(),
+            Shelf::Waiting => {
+                tables.waiting.values().all(|queue| queue.iter().next().is_none()) && tables.untold().next().is_none()
+            }
+            Shelf::Due => tables.due.is_empty(),
+            Shelf::Batches => tables.batches.values().all(|batch| batch.unfinished().is_none()),
+            Shelf::Trackers => tables.trackers.values().all(|tracked| tracked.tracker.is_none()),
+            Shelf::Lists => tables.lists.values().all(|listed| listed.ends.is_none()),
+            Shelf::Streams => tables.streams.values().all(|stream| stream.due.is_none()),
+        })
+    }
+
     async fn bookmarks(&self, shelf: &Shelf) -> Result<Bookmarks> {
         Ok(self.tables().bookmarks.get(shelf).cloned().unwrap_or_default())
     }

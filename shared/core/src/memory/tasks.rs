@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::due::in_order;
+use super::due::{in_order, segment_of};
 use super::{MemoryStore, Tables};
 use crate::domain::batch::Member;
 use crate::domain::failed::{Failure, Filed};
@@ -65,7 +65,8 @@ impl Tasks for MemoryStore {
             .iter()
             .flat_map(|(target, waiting)| waiting.iter().map(move |candidate| (&candidate.id, (target, candidate))))
             .filter(|(id, _)| {
-                segment_of(id, part.of) == part.index && after.is_none_or(|after| id.as_str() > after.0.as_str())
+                segment_of(id.as_str(), part.of) == part.index
+                    && after.is_none_or(|after| id.as_str() > after.0.as_str())
             })
             .collect();
         let next =
@@ -81,7 +82,8 @@ impl Tasks for MemoryStore {
             .filter(|waiting| waiting.since < before)
             .collect();
         // Each time from the first: they are few.
-        let untold = tables.untold().filter(|(_, id, _, at)| segment_of(id, part.of) == part.index && *at < before);
+        let untold =
+            tables.untold().filter(|(_, id, _, at)| segment_of(id.as_str(), part.of) == part.index && *at < before);
         let ended = untold.map(|(target, id, round, since)| {
             let candidate = Candidate { id: id.clone(), round, bytes: 0, traits: Traits::default() };
             Waiting { target: target.clone(), candidate, since }
@@ -275,9 +277,4 @@ impl Tasks for MemoryStore {
         }
         Ok(ties)
     }
-}
-
-/// The segment that a task lies in when a scan is split into `of`.
-fn segment_of(id: &TaskId, of: u8) -> u8 {
-    id.as_str().bytes().fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte)) % of.max(1)
 }

@@ -12,7 +12,7 @@ use crate::ports::{Added, Cleared, Entries, Freshness, Look, Looked, Marked, Ope
 /// Everything that has one tracker's id.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tracked {
-    tracker: Option<Tracker>,
+    pub(super) tracker: Option<Tracker>,
     nodes: Nodes,
     additions: BTreeMap<String, Addition>,
 }

@@ -28,7 +28,7 @@ use crate::domain::{Retryable, Timestamp};
 
 pub use crate::domain::answer::{Answer, NoAnswer};
 pub use crate::domain::destination::Destination;
-pub use batches::Batches;
+pub use batches::{Batches, Unfinished};
 pub use census::Census;
 pub use downstream::{Call, Downstream, MAX_ANSWER_BYTES};
 pub use failures::Failures;

@@ -1,7 +1,7 @@
 //! The sessions of workers.
 
 use super::declare::port;
-use super::{Entries, Result, Stored};
+use super::{Entries, Result, Segment, Stored};
 use crate::domain::shelf::Position;
 use crate::domain::{Beat, Pool, Session, SessionId};
 
@@ -41,5 +41,14 @@ port! {
 
         /// Reads up to `limit` sessions of a pool that come `after` that one; may miss the latest writes.
         async fn sessions(&self, pool: &Pool, after: Option<&Position>, limit: usize) -> Result<Entries<Session>>;
+
+        /// Reads up to `limit` sessions of all pools that lie in a segment `after` that one; may miss the latest
+        /// writes.
+        async fn all_sessions(
+            &self,
+            segment: Segment,
+            after: Option<&Position>,
+            limit: usize,
+        ) -> Result<Entries<Session>>;
     }
 }

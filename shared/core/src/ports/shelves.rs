@@ -61,6 +61,9 @@ impl<T> Entries<T> {
 port! {
     /// The bookmarks of sweeps.
     pub trait Shelves {
+        /// Says whether nothing lies on a shelf, due or not; may miss the latest writes.
+        async fn is_empty(&self, shelf: &Shelf) -> Result<bool>;
+
         /// Reads a shelf's bookmarks as they are now.
         async fn bookmarks(&self, shelf: &Shelf) -> Result<Bookmarks>;
 

@@ -8,7 +8,7 @@ use groupage_core::domain::task::{Task, Ties};
 use groupage_core::domain::{BatchId, Beat, Part, Pool, RouteName, Session, SessionId, TaskId, Timestamp};
 use groupage_core::ports::{
     self, Call, Destination, Downstream, Ended, Entries, Entry, Env, Freshness, Inbox, Look, NoAnswer, Outbox,
-    Outgoing, Renewed, Result, Scheduled, Segment, Settlement, Stored, Unasked, WaitingPage, layer,
+    Outgoing, Renewed, Result, Scheduled, Segment, Settlement, Stored, Unasked, Unfinished, WaitingPage, layer,
 };
 
 use super::setting::{CALL_MS, RETRY_AFTER_MS, batch_id};
@@ -150,6 +150,16 @@ impl layer::Batches for Ports {
         }
         Ok(entries(self.told::<Kept<Vec<BatchId>>>(Op::Unfinished(look.part, look.before)).await?))
     }
+
+    async fn all_unfinished(&self, segment: Segment, _: Option<&Position>, _: usize) -> Result<Entries<Unfinished>> {
+        if segment.index > 0 {
+            return Ok(entries(Vec::new()));
+        }
+        let (part, route) = (Part::of(&batch_id(0)), RouteName::new("r"));
+        let due = self.told::<Kept<Vec<BatchId>>>(Op::Unfinished(part, Env::now(self))).await?;
+        let listed = |id| Unfinished { id, due: Timestamp(0), route: route.clone(), is_pulled: false };
+        Ok(entries(due.into_iter().map(listed).collect()))
+    }
 }
 
 impl layer::Sessions for Ports {
@@ -174,6 +184,13 @@ impl layer::Sessions for Ports {
             return Ok(entries(Vec::new()));
         }
         Ok(entries(self.told::<Kept<Vec<Session>>>(Op::Sessions(pool.clone())).await?))
+    }
+
+    async fn all_sessions(&self, segment: Segment, _: Option<&Position>, _: usize) -> Result<Entries<Session>> {
+        match Pool::of_handlers().nth(usize::from(segment.index)) {
+            Some(pool) => self.sessions(&pool, None, 0).await,
+            None => Ok(entries(Vec::new())),
+        }
     }
 }
 
@@ -206,6 +223,10 @@ impl layer::Tasks for Ports {
 
 /// A sweep comes to the end of everything, and leaves no bookmark.
 impl layer::Shelves for Ports {
+    async fn is_empty(&self, _: &Shelf) -> Result<bool> {
+        Ok(false)
+    }
+
     async fn bookmarks(&self, _: &Shelf) -> Result<Bookmarks> {
         Ok(Bookmarks::default())
     }

@@ -36,9 +36,7 @@ async fn bookmarks_are_read_as_they_were_written_last(store: impl Fixture) {
 }
 
 async fn each_shelf_has_bookmarks_of_its_own(store: impl Fixture) {
-    let batches = |route| Shelf::Batches(RouteName::new(route));
-    let shelves =
-        [Shelf::Sessions, Shelf::Waiting, batches("a"), batches("b"), Shelf::Trackers, Shelf::Lists, Shelf::Streams];
+    let shelves = [Shelf::Sessions, Shelf::Waiting, Shelf::Batches, Shelf::Trackers, Shelf::Lists, Shelf::Streams];
     let written = |n: usize| bookmarks(Some(&n.to_string()));
     for (n, shelf) in shelves.iter().enumerate() {
         store.keep_bookmarks(shelf, &written(n), END).await.unwrap();

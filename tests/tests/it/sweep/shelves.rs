@@ -114,9 +114,18 @@ impl layer::Shelves for Poisoned {
     }
 }
 
-/// Ten entries of each part.
-const TEN: Budget =
-    Budget { sessions: 10, batches: 10, pages: 16, page: 100, trackers: 10, lists: 10, streams: 10, time_ms: 45_000 };
+/// Ten entries of each part, and one page of a scan in one segment.
+const TEN: Budget = Budget {
+    segments: 1,
+    pages: 1,
+    sessions: 10,
+    batches: 10,
+    page: 100,
+    trackers: 10,
+    lists: 10,
+    streams: 10,
+    time_ms: 45_000,
+};
 /// This many in one part cannot be looked after.
 const STUCK: usize = 25;
 
@@ -155,8 +164,7 @@ async fn a_batch_behind_those_that_cannot_be_looked_at_is_found() {
     found_within_a_round(async |stand, tables| {
         let target = Target::of(&RouteName::new("parcels"), "x");
         for (n, id) in in_one_part(|_| 0).into_iter().enumerate() {
-            // The first digit says the part.
-            let batch = Batch::express(BatchId::new(format!("0-{id}")), target.clone(), &[], stand.env.now());
+            let batch = Batch::express(BatchId::new(format!("{n:03}-{id}")), target.clone(), &[], stand.env.now());
             let batch = batch.due_at(stand.env.now().plus_ms(n as u64));
             tables.store(&batch, Assumes::Absent).await.unwrap();
         }

@@ -18,9 +18,10 @@ use super::Stand;
 
 /// A hundred entries of each segment.
 const SMALL: Budget = Budget {
+    segments: 16,
+    pages: 16,
     sessions: 500,
     batches: 100,
-    pages: 16,
     page: 100,
     trackers: 100,
     lists: 100,

@@ -4,12 +4,16 @@ mod stored;
 
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use groupage_core::domain::batch::{Assumes, Batch};
-use groupage_core::domain::{BatchId, RouteName};
-use groupage_core::ports::{Batches, Entries, Look, Result, Stored};
+use groupage_core::domain::shelf::Position;
+use groupage_core::domain::{BatchId, Part, RouteName, Timestamp};
+use groupage_core::ports::{Batches, Entries, Entry, Look, Result, Segment, Stored, Unfinished};
+use serde::Deserialize;
 
 use crate::config::Tables;
 use crate::dynamo::expression::Clause;
-use crate::dynamo::item::number;
+use crate::dynamo::item::{Item, decode, number};
+use crate::dynamo::position::position_of;
+use crate::dynamo::query::Scan;
 use crate::dynamo::{Dynamo, Key, transaction};
 use crate::meter::Place;
 use stored::batch_of;
@@ -19,6 +23,15 @@ pub(crate) use stored::item_of;
 const TABLE: &str = "batch table";
 const BATCH_ID: &str = "BatchId";
 const REVISION: &str = "Revision";
+
+/// An entry of the index.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Listed {
+    batch_id: BatchId,
+    open: String,
+    due: Timestamp,
+}
 
 impl Dynamo {
     fn batch_key<'a>(&'a self, id: &'a BatchId) -> Key<'a> {
@@ -45,6 +58,25 @@ impl Batches for Dynamo {
         let open = Key::of(&self.tables.batches, Place::Batches, "Open", &part);
         let index = (Tables::UNFINISHED_INDEX, BATCH_ID, BatchId::new as fn(String) -> BatchId);
         self.due("query the unfinished batches", open, index, look).await
+    }
+
+    async fn all_unfinished(
+        &self,
+        segment: Segment,
+        after: Option<&Position>,
+        limit: usize,
+    ) -> Result<Entries<Unfinished>> {
+        const WHAT: &str = "scan the unfinished batches";
+        let (table, index) = (&self.tables.batches, Some(Tables::UNFINISHED_INDEX));
+        let scan = Scan { what: WHAT, table, place: Place::Batches, index, segment: Some(segment), limit };
+        let (found, next) = self.scanned(scan, after).await?;
+        let entry = |item: Item| {
+            let at = position_of(&item)?;
+            let Listed { batch_id, open, due } = decode(TABLE, WHAT, item)?;
+            let (route, is_pulled) = Part::route_in(&open);
+            Ok(Entry { what: Unfinished { id: batch_id, due, route, is_pulled }, at })
+        };
+        Ok(Entries { found: found.into_iter().map(entry).collect::<Result<_>>()?, are_last: next.is_none() })
     }
 }
 

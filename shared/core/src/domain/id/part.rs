@@ -16,6 +16,11 @@ impl Pool {
         Self(route.0.clone())
     }
 
+    /// The route whose workers these are; none if they are handlers.
+    pub fn route(&self) -> Option<RouteName> {
+        (!self.0.starts_with('#')).then(|| RouteName::new(self.0.clone()))
+    }
+
     fn handlers(n: u8) -> Self {
         Self(format!("#handlers-{n:x}"))
     }
@@ -38,6 +43,9 @@ impl SessionId {
         Pool(self.0.rsplit_once('/').map_or_else(String::new, |(pool, _)| pool.to_owned()))
     }
 }
+
+/// How the keys of batches that wait to be pulled end.
+const PULLED: &str = "#pull";
 
 /// One of the [`Part::COUNT`] parts of a key space, a route's, the trackers' or the lists': workers that pull divide
 /// them, sweep goes through all.
@@ -125,8 +133,15 @@ impl Part {
 
     /// The key under which the index of unfinished batches lists this part of a route.
     pub fn key(self, route: &RouteName) -> String {
-        let shelf = if self.pulled { "#pull" } else { "" };
+        let shelf = if self.pulled { PULLED } else { "" };
         format!("{route}#{:x}{shelf}", self.number)
+    }
+
+    /// Returns the route in such a key, and whether its batches wait to be pulled.
+    pub fn route_in(key: &str) -> (RouteName, bool) {
+        let pulled = key.strip_suffix(PULLED);
+        let part = pulled.unwrap_or(key);
+        (RouteName::new(part.rsplit_once('#').map_or(part, |(route, _)| route)), pulled.is_some())
     }
 }
 
@@ -167,6 +182,10 @@ mod tests {
             Part::all().flat_map(|part| [part, part.pulled()]).map(|part| part.key(&route)).collect();
         assert_eq!(keys.len(), 32);
         assert!(keys.contains("r#f") && keys.contains("r#f#pull"));
+        for part in Part::all() {
+            assert_eq!(Part::route_in(&part.key(&route)), (route.clone(), false));
+            assert_eq!(Part::route_in(&part.pulled().key(&route)), (route.clone(), true));
+        }
     }
 
     #[test]

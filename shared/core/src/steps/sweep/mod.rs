@@ -28,11 +28,12 @@
 //! waiting, and the next leader takes it over.
 
 mod due;
+mod scan;
 mod shelf;
 mod waiting;
 
 use derive_more::AddAssign;
-use futures::{StreamExt, join, stream};
+use futures::join;
 
 use super::Error;
 use super::keeper::lives_until;
@@ -41,12 +42,12 @@ use super::stream::Streaming;
 use super::track::{self, Lifetimes, Tracking};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Status};
 use crate::domain::copies::Copies;
-use crate::domain::id::{BatchId, Part, Pool};
+use crate::domain::id::{BatchId, Part};
 use crate::domain::message::{Finish, Group, Handle};
 use crate::domain::session::{Holder, Session};
-use crate::domain::shelf::{Bookmark, Shelf};
+use crate::domain::shelf::{Bookmark, Position, Shelf};
 use crate::domain::time::Timestamp;
-use crate::ports::{Ended, Env, Look, Outbox, Outgoing, Store, Stored, send_all};
+use crate::ports::{Ended, Env, Look, Outbox, Outgoing, Store, Stored, Unfinished, send_all};
 use crate::routes::{Route, Routes};
 use shelf::Tally;
 
@@ -94,13 +95,16 @@ impl std::ops::AddAssign for Longest {
 /// How much one sweep does at most; the next goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Sessions of one pool.
-    pub sessions: usize,
-    /// Unfinished batches of one part of a route.
-    pub batches: usize,
-    /// Pages of the index of waiting tasks; each segment has one at least.
+    /// How many segments sessions, unfinished batches and waiting tasks are scanned in. A Target's waiting tasks lie in
+    /// one of them.
+    pub segments: u8,
+    /// Pages of each such scan; each segment has one at least.
     pub pages: usize,
-    /// Entries of one such page.
+    /// Sessions of a page.
+    pub sessions: usize,
+    /// Unfinished batches of a page.
+    pub batches: usize,
+    /// Waiting tasks of a page.
     pub page: usize,
     /// Trackers of one part.
     pub trackers: usize,
@@ -114,8 +118,19 @@ pub struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
+        let (sessions, batches, page) = (1_000, 5_000, 5_000);
         let (trackers, lists, streams) = (100, 100, 100);
-        Self { sessions: 500, batches: 100, pages: 400, page: 5_000, trackers, lists, streams, time_ms: 45_000 }
+        Self { segments: 16, pages: 400, sessions, batches, page, trackers, lists, streams, time_ms: 45_000 }
+    }
+}
+
+impl Budget {
+    /// The budget of sweeps that come so often. Only an embedded database is swept more than once a minute, and it reads
+    /// the whole index for each segment.
+    #[must_use]
+    pub fn every(every_ms: u64) -> Self {
+        let all = Self::default();
+        if every_ms < 60_000 { Self { segments: 1, ..all } } else { all }
     }
 }
 
@@ -138,39 +153,36 @@ pub struct Sweep<'a, S, Q, E> {
     pub lifetimes: Lifetimes,
 }
 
-/// How many routes' batches are looked through at once.
-const ROUTES_AT_ONCE: usize = 4;
-
 impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
     /// Looks through everything once. Says what it sent on, and the first thing that went wrong: everything else was
     /// looked at all the same, and the next sweep finds what was missed.
     pub async fn run(&self) -> (Report, Result<(), Error>) {
         let until = self.env.now().plus_ms(self.budget.time_ms);
-        let routes: Vec<_> = self.routes.iter().map(|route| self.batches(route, until)).collect();
         let (sessions, tasks, due, batches, trackers, lists, streams) = join!(
             self.sessions(until),
             self.tasks(until),
             self.due(until),
-            stream::iter(routes).buffer_unordered(ROUTES_AT_ONCE).collect::<Vec<Tally>>(),
+            self.batches(until),
             self.trackers(until),
             self.lists(until),
             self.streams(until),
         );
         let mut all = Tally::default();
-        for tally in [sessions, tasks, due, trackers, lists, streams].into_iter().chain(batches) {
+        for tally in [sessions, tasks, due, batches, trackers, lists, streams] {
             all.add(tally);
         }
         (all.report, all.failed.map_or(Ok(()), Err))
     }
 
     async fn sessions(&self, until: Timestamp) -> Tally {
-        let pulled = self.routes.iter().filter(|route| route.is_pulled()).map(|route| Pool::of_route(&route.name));
-        let pools = Pool::of_handlers().chain(pulled).map(|pool| (pool.to_string(), pool));
-        let look = |pool: Pool, bookmark: Bookmark| async move {
-            let found = self.store.sessions(&pool, bookmark.after.as_ref(), self.budget.sessions).await;
-            self.visit(found, bookmark, until, |session| self.look_at_session(session)).await
+        let read = |segment, after: Option<Position>| async move {
+            self.store.all_sessions(segment, after.as_ref(), self.budget.sessions).await
         };
-        self.look_through(&Shelf::Sessions, pools, until, look).await
+        let is_wanted = |session: &Session| {
+            let of_route = session.id.pool().route();
+            of_route.is_none_or(|route| self.routes.get(&route).is_some_and(Route::is_pulled))
+        };
+        self.scan(Shelf::Sessions, until, read, is_wanted, |session| self.look_at_session(session)).await
     }
 
     async fn look_at_session(&self, session: Session) -> Result<Report, Error> {
@@ -199,17 +211,18 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
         Ok(report)
     }
 
-    async fn batches(&self, route: &Route, until: Timestamp) -> Tally {
+    async fn batches(&self, until: Timestamp) -> Tally {
         let now = self.env.now();
-        // A batch that wants to be pulled is its workers' affair, unless its route has none any more.
-        let left_over = Part::all().map(Part::pulled).filter(|_| !route.is_pulled());
-        let parts = Part::all().chain(left_over).map(|part| (part.key(&route.name), part));
-        let look = |part: Part, bookmark: Bookmark| async move {
-            let look = Look::at(part, now, self.budget.batches).behind(bookmark.after.as_ref());
-            let found = self.store.unfinished(&route.name, look).await;
-            self.visit(found, bookmark, until, |id| async move { self.look_at(&id, now).await }).await
+        let read = |segment, after: Option<Position>| async move {
+            self.store.all_unfinished(segment, after.as_ref(), self.budget.batches).await
         };
-        self.look_through(&Shelf::Batches(route.name.clone()), parts, until, look).await
+        // A batch that wants to be pulled is its workers' affair, unless its route has none any more.
+        let is_wanted = |entry: &Unfinished| {
+            let is_ours = |route: &Route| !(entry.is_pulled && route.is_pulled());
+            entry.due < now && self.routes.get(&entry.route).is_some_and(is_ours)
+        };
+        let look_at = |entry: Unfinished| async move { self.look_at(&entry.id, now).await };
+        self.scan(Shelf::Batches, until, read, is_wanted, look_at).await
     }
 
     async fn look_at(&self, id: &BatchId, now: Timestamp) -> Result<Report, Error> {
@@ -304,3 +317,6 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
         self.look_through(&Shelf::Streams, parts, until, look).await
     }
 }
+
+#[cfg(test)]
+mod tests;

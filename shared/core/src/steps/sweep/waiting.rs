@@ -1,11 +1,11 @@
 //! Tasks that have waited for long, and the elections that are asked for them.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use futures::{StreamExt, stream};
 
+use super::scan::{Pages, segments};
 use super::shelf::{Looked, Tally};
 use super::{Longest, Report, Sweep};
 use crate::domain::id::Target;
@@ -23,8 +23,6 @@ use crate::steps::{CONCURRENCY, Error};
 /// A task that has waited for longer than this is looked into, in milliseconds: longer than any leader takes to come to
 /// it, unless its Target has more tasks than it gets through.
 pub const WAITED_MS: u64 = 60_000;
-/// The index of waiting tasks is scanned in this many segments. A Target's tasks lie in one of them.
-const SEGMENTS: u8 = 16;
 
 /// What the segments of one scan have in common.
 struct Scan {
@@ -32,17 +30,12 @@ struct Scan {
     now: Timestamp,
     /// When it ends.
     until: Timestamp,
-    /// Pages that segments may read beyond their first.
-    pages_left: AtomicUsize,
+    pages: Pages,
     /// The Targets that it has looked into.
     seen: Mutex<HashSet<Target>>,
 }
 
 impl Scan {
-    fn takes_another_page(&self) -> bool {
-        self.pages_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
-    }
-
     fn is_new(&self, target: &Target) -> bool {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(target.clone())
     }
@@ -50,15 +43,13 @@ impl Scan {
 
 impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
     pub(super) async fn tasks(&self, until: Timestamp) -> Tally {
-        let pages_left = AtomicUsize::new(self.budget.pages.saturating_sub(usize::from(SEGMENTS)));
-        let scan = &Scan { now: self.env.now(), until, pages_left, seen: Mutex::default() };
-        let segments = (0..SEGMENTS).map(|index| (index.to_string(), Segment { index, of: SEGMENTS }));
-        let look = |segment, bookmark| self.scan(scan, segment, bookmark);
-        self.look_through(&Shelf::Waiting, segments, until, look).await
+        let scan = &Scan { now: self.env.now(), until, pages: Pages::of(self.budget), seen: Mutex::default() };
+        let look = |segment, bookmark| self.waiting_in(scan, segment, bookmark);
+        self.look_through(&Shelf::Waiting, segments(self.budget.segments), until, look).await
     }
 
     /// Goes on in one segment, page by page.
-    async fn scan(&self, scan: &Scan, segment: Segment, mut bookmark: Bookmark) -> Looked {
+    async fn waiting_in(&self, scan: &Scan, segment: Segment, mut bookmark: Bookmark) -> Looked {
         let since = Timestamp(scan.now.0.saturating_sub(WAITED_MS));
         let unvisited_ms = bookmark.unvisited_ms(scan.now);
         let mut results = Vec::new();
@@ -75,7 +66,7 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
                 None => return Looked { results, bookmark: bookmark.ended() },
                 Some(next) => bookmark = bookmark.moved_to(next),
             }
-            if self.env.now() >= scan.until || !scan.takes_another_page() {
+            if self.env.now() >= scan.until || !scan.pages.take_another() {
                 return Looked { results, bookmark };
             }
         }

@@ -10,7 +10,7 @@ use crate::steps::sweep::Budget;
 use crate::steps::track::Lifetimes;
 
 /// A clock that is turned by waiting.
-struct Turned(AtomicU64);
+pub(in crate::steps::sweep) struct Turned(pub AtomicU64);
 
 impl Env for Turned {
     fn now(&self) -> Timestamp {
