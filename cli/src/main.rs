@@ -19,7 +19,6 @@ use crate::output::{Color, Ending, Output};
 mod cancel;
 mod check;
 mod console;
-mod demo;
 mod doctor;
 mod erase;
 mod failed;
@@ -133,7 +132,12 @@ fn main() -> ExitCode {
 async fn run(args: Args, output: &Output) -> anyhow::Result<Ending> {
     let stack = args.stack.as_deref();
     Ok(match args.command {
-        Command::Demo(options) => demo::run(&options, output).boxed_local().await?,
+        Command::Demo(options) => {
+            let bars = if output.is_json() { demo::Bars::hidden() } else { demo::Bars::stderr() };
+            let figures = demo::run(&options, bars).boxed_local().await?;
+            output.result(&figures, || figures.text());
+            if figures.agreed { Ending::Well } else { Ending::Badly }
+        }
         Command::Local(options) => local::run(&options, output).boxed_local().await?,
         Command::Console(options) => console::run(&options, stack, output).boxed_local().await?,
         Command::Send(options) => send::run(&options, stack, output).boxed_local().await?,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+pub use groupage_aws::dollars::grouped;
 use groupage_core::domain::Timestamp;
 use groupage_core::domain::gate::Of;
 use groupage_core::domain::time::DAY_MS;
@@ -51,20 +52,6 @@ pub fn clock(at: Timestamp) -> String {
 #[must_use]
 pub fn moment(at: Timestamp, now: Timestamp) -> String {
     format!("{} ({})", relative(at, now), clock(at))
-}
-
-/// A number with its thousands apart: `12,345`.
-#[must_use]
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A number of things that were counted; those that were only looked at in part are at least so many.

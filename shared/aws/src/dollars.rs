@@ -15,3 +15,17 @@ pub const INVOCATION: f64 = 0.20;
 pub const GB_SECOND: f64 = 13.3334;
 /// Metrics that CloudWatch gives.
 pub const METRIC: f64 = 10.0;
+
+/// A number with its thousands apart: `12,345`.
+#[must_use]
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

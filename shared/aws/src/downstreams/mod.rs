@@ -3,16 +3,22 @@
 //! One call here is one call there: nothing on the way repeats it. What to repeat, and when, is the route's retry
 //! policy.
 
+#[cfg_attr(not(feature = "full"), path = "no_aws.rs")]
+mod aws;
 mod broken;
 mod compression;
+#[cfg(feature = "full")]
 mod eventbridge;
 mod http;
+#[cfg(feature = "full")]
 mod lambda;
 mod lookup;
 mod pacing;
+#[cfg_attr(not(feature = "full"), allow(dead_code, reason = "what only AWS has needs it"))]
 mod sdk;
 mod secrets;
 mod sqs;
+#[cfg(feature = "full")]
 mod step_functions;
 
 use std::time::Duration;
@@ -24,7 +30,9 @@ use groupage_core::ports::{Answer, Call, Downstream, NoAnswer};
 use groupage_core::routes::{self, Allowed};
 use tracing::warn;
 
+use self::aws::Aws;
 use self::http::HttpCaller;
+#[cfg(feature = "full")]
 pub(crate) use self::http::tls;
 use self::sdk::Lazy;
 use self::secrets::Secrets;
@@ -33,10 +41,8 @@ use self::secrets::Secrets;
 #[derive(Debug)]
 pub struct Downstreams {
     http: HttpCaller,
-    lambda: Lazy<aws_sdk_lambda::Client>,
     sqs: Lazy<aws_sdk_sqs::Client>,
-    eventbridge: Lazy<aws_sdk_eventbridge::Client>,
-    step_functions: Lazy<aws_sdk_sfn::Client>,
+    aws: Aws,
     /// Whether there is an AWS, or an emulator of it.
     has_aws: bool,
 }
@@ -47,10 +53,8 @@ impl Downstreams {
     pub fn new(config: &SdkConfig, allowed: Allowed) -> Self {
         Self {
             http: HttpCaller::new(Secrets::new(config.clone()), allowed),
-            lambda: Lazy::new(config),
             sqs: Lazy::new(config),
-            eventbridge: Lazy::new(config),
-            step_functions: Lazy::new(config),
+            aws: Aws::new(config),
             has_aws: true,
         }
     }
@@ -79,14 +83,10 @@ impl Downstream for Downstreams {
         // Each kind is a future of many kilobytes, and every caller up to the worker's thread would hold it by value.
         match call.downstream {
             routes::Downstream::Http(http) => self.http.call(http, call, timeout).boxed().await,
-            routes::Downstream::Lambda(function) => lambda::call(&self.lambda, function, call, timeout).boxed().await,
             routes::Downstream::Sqs(queue) => sqs::call(&self.sqs, queue, call, timeout).boxed().await,
-            routes::Downstream::EventBridge(bus) => {
-                eventbridge::call(&self.eventbridge, bus, call, timeout).boxed().await
-            }
-            routes::Downstream::StepFunctions(machine) => {
-                step_functions::call(&self.step_functions, machine, call, timeout).boxed().await
-            }
+            routes::Downstream::Lambda(_)
+            | routes::Downstream::EventBridge(_)
+            | routes::Downstream::StepFunctions(_) => self.aws.call(call, timeout).boxed().await,
             // Nobody hands such a batch on; its workers have a downstream of their own.
             routes::Downstream::Pull => Err(NoAnswer::Misconfigured(Reason::new("route_is_pulled"))),
         }

@@ -8,16 +8,15 @@ use std::fmt;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
-use aws_sdk_secretsmanager::Client;
 use groupage_core::domain::outcome::Reason;
 use groupage_core::ports::NoAnswer;
 use groupage_core::routes::Secret;
 use reqwest::header::HeaderValue;
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tracing::warn;
 
-use crate::fault::failed;
+use super::aws::Manager;
 
 /// How long a value is used before it is read again: a rotated secret is in use everywhere after this.
 const MAX_AGE: Duration = Duration::from_secs(5 * 60);
@@ -27,8 +26,7 @@ const FRESH: Duration = Duration::from_secs(10);
 
 /// Reads secrets.
 pub(crate) struct Secrets {
-    config: SdkConfig,
-    client: OnceCell<Client>,
+    manager: Manager,
     /// By name or ARN. Locked while one is read, so that a burst of calls reads it once.
     cache: Mutex<HashMap<String, Cached>>,
 }
@@ -40,7 +38,7 @@ struct Cached {
 
 impl Secrets {
     pub(crate) fn new(config: SdkConfig) -> Self {
-        Self { config, client: OnceCell::new(), cache: Mutex::default() }
+        Self { manager: Manager::new(config), cache: Mutex::default() }
     }
 
     /// A secret as a header's value.
@@ -73,10 +71,7 @@ impl Secrets {
         if let Some(cached) = cache.get(name).filter(|cached| cached.read_at.elapsed() < MAX_AGE) {
             return Ok(cached.header.clone());
         }
-        let client = self.client.get_or_init(async || Client::new(&self.config)).await;
-        let answer = client.get_secret_value().secret_id(name).send().await;
-        let secret = answer.map_err(|error| failed("read a secret", error).to_string())?.secret_string;
-        let header = header(secret.ok_or("it is binary")?)?;
+        let header = header(self.manager.secret(name).await?)?;
         cache.insert(name.to_owned(), Cached { read_at: Instant::now(), header: header.clone() });
         Ok(header)
     }

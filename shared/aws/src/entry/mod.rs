@@ -4,6 +4,8 @@
 //! parsed for all records at once. The functions' mains call [`serve`] with one of the step functions here;
 //! `groupage local` and the tests call the same functions with the same events.
 
+#[cfg(feature = "full")]
+mod function;
 pub mod mapping;
 mod metrics;
 mod records;
@@ -12,9 +14,11 @@ mod serve;
 mod spans;
 mod steps;
 
+#[cfg(feature = "full")]
+pub use function::{serve, serve_schedule};
 pub use metrics::{Counts, Metric, NAMESPACE};
 pub use records::{event, keeping};
 pub use routes::{NoRoutes, RouteSource};
-pub use serve::{AwsStack, connect, init_logging, serve, serve_schedule, without_payloads, worker_name};
+pub use serve::{AwsStack, connect, init_logging, without_payloads, worker_name};
 pub use spans::followed;
 pub use steps::{Handled, Stack, SweepFailed, batch_handler, elect_leader, group_batch, register_task, sweep};

@@ -11,18 +11,16 @@
 //! say how to reach a collector.
 
 mod called;
+#[cfg_attr(not(feature = "full"), path = "no_export.rs")]
+mod export;
 mod span;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use opentelemetry::KeyValue;
-use opentelemetry_otlp::{RetryPolicy, SpanExporter, WithExportConfig, WithHttpConfig};
-use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use tracing::warn;
 
-use crate::downstreams::tls;
+use self::export::Exporter;
 pub use called::Traced;
 pub use span::{Kind, Span};
 
@@ -37,7 +35,6 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// The variables that name a collector.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
-const SERVICE: &str = "OTEL_SERVICE_NAME";
 
 /// Where spans go; nowhere by default.
 #[derive(Clone, Debug, Default)]
@@ -54,14 +51,14 @@ struct Collector {
 
 #[derive(Debug, Default)]
 struct Kept {
-    spans: Vec<SpanData>,
+    spans: Vec<Span>,
     dropped: usize,
 }
 
 /// The way to the collector, made at the first request.
 #[derive(Debug, Default)]
 struct Way {
-    exporter: Option<SpanExporter>,
+    exporter: Option<Exporter>,
     rests_until: Option<Instant>,
 }
 
@@ -91,7 +88,7 @@ impl Spans {
         let Some(collector) = self.0.as_ref().filter(|_| span.context.is_sampled()) else { return };
         let mut kept = collector.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.spans.len() < MOST {
-            kept.spans.push(span.into_data());
+            kept.spans.push(span);
         } else {
             kept.dropped += 1;
         }
@@ -136,44 +133,13 @@ impl Spans {
 }
 
 impl Way {
-    async fn send(&mut self, address: Option<&str>, spans: Vec<SpanData>) -> Result<(), String> {
+    async fn send(&mut self, address: Option<&str>, spans: Vec<Span>) -> Result<(), String> {
         let exporter = match self.exporter.take() {
             Some(exporter) => exporter,
-            None => exporter(address)?,
+            None => Exporter::to(address)?,
         };
-        self.exporter.insert(exporter).export(spans).await.map_err(|error| error.to_string())
+        self.exporter.insert(exporter).export(spans).await
     }
-}
-
-/// Connects as calls do: with rustls and the machine's root certificates, by no proxy, and with no redirect.
-fn exporter(address: Option<&str>) -> Result<SpanExporter, String> {
-    let client = reqwest::Client::builder()
-        .tls_backend_preconfigured(tls().map_err(|error| error.to_string())?)
-        .redirect(reqwest::redirect::Policy::none())
-        .no_proxy()
-        .timeout(PATIENCE)
-        .build()
-        .map_err(|error| error.to_string())?;
-    // One that does not answer is not asked again at once.
-    let exporter = SpanExporter::builder().with_http().with_http_client(client);
-    let exporter = exporter.with_retry_policy(RetryPolicy::disabled());
-    let exporter = match address {
-        Some(address) => exporter.with_endpoint(address),
-        None => exporter,
-    };
-    let mut exporter = exporter.build().map_err(|error| error.to_string())?;
-    exporter.set_resource(&resource());
-    Ok(exporter)
-}
-
-/// Which service the spans are of, as the environment says it, and which function.
-fn resource() -> Resource {
-    let mut resource = Resource::builder();
-    if std::env::var_os(SERVICE).is_none() {
-        resource = resource.with_service_name("groupage");
-    }
-    let function = std::env::var("AWS_LAMBDA_FUNCTION_NAME").ok();
-    resource.with_attributes(function.map(|name| KeyValue::new("faas.name", name))).build()
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Batches in memory.
 
 use super::MemoryStore;
-use super::expiry::Row;
 use super::due::{due, in_segment};
+use super::expiry::Row;
 use crate::domain::batch::{Assumes, Batch};
 use crate::domain::id::{BatchId, Part, RouteName};
 use crate::domain::shelf::Position;

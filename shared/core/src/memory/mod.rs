@@ -33,9 +33,9 @@ use crate::domain::{BatchId, LaneId, ListId, SessionId, StreamId, Target, TaskId
 use crate::ports::{Census, Queue, Result};
 use expiry::Expiry;
 
-pub use expiry::Keeps;
 pub use batches::listed;
 pub use due::{due, in_segment};
+pub use expiry::Keeps;
 pub use queues::{Delivery, MemoryQueues};
 
 /// Copies of which tables are taken, each from its own.

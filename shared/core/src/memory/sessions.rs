@@ -1,8 +1,8 @@
 //! Sessions in memory.
 
+use super::due::{in_order, in_segment};
 use super::expiry::Row;
 use super::{MemoryStore, Tables};
-use super::due::{in_order, in_segment};
 use crate::domain::shelf::Position;
 use crate::domain::{Beat, Pool, Session, SessionId};
 use crate::ports::{Ended, Entries, Entry, Renewed, Result, Segment, Sessions, Stored};

@@ -1,12 +1,11 @@
 //! The demo as it runs: one bar for each stage of a task's life.
 
 use groupage_aws::entry::{Counts, Metric};
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::ledger::Calls;
-use crate::output::{Output, style};
 
-/// Bars on standard error, if that is a terminal and results are for people.
+/// One bar a stage.
 pub struct Progress {
     all: MultiProgress,
     sent: ProgressBar,
@@ -17,12 +16,14 @@ pub struct Progress {
 
 impl Progress {
     /// Bars that end at `tasks`.
-    pub fn new(tasks: u64, output: Output) -> Self {
-        let target = if output.is_json() { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-        let all = MultiProgress::with_draw_target(target);
+    pub fn new(tasks: u64, bars: ProgressDrawTarget) -> Self {
+        let all = MultiProgress::with_draw_target(bars);
+        // The template is a constant; a bar in the default style would do no harm.
+        let style = ProgressStyle::with_template("{prefix:>12} {bar:40} {pos:>7}/{len}  {msg}");
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = |stage: &'static str| {
             let bar = all.add(ProgressBar::new(tasks).with_prefix(stage));
-            bar.with_style(style("{prefix:>12} {bar:40} {pos:>7}/{len}  {msg}"))
+            bar.with_style(style.clone())
         };
         Self {
             sent: bar("sent"),

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use groupage_aws::{Requests, Usage, dollars};
+use groupage_aws::dollars::{self, grouped};
+use groupage_aws::{Requests, Usage};
 use groupage_core::domain::task::{Status, Task};
 use serde::Serialize;
 
 use super::ledger::{Ledger, Parcel};
 use super::owner::Notice;
 use super::parcels::MAX_ITEMS;
-use crate::output::{grouped, summary};
 
 /// Disagreements shown to people; programs get all.
 const SHOWN: usize = 10;
@@ -117,6 +117,7 @@ impl Figures {
     }
 
     /// For people.
+    #[must_use]
     pub fn text(&self) -> String {
         let calls = &self.calls;
         let per_task = &self.per_task;
@@ -146,7 +147,10 @@ impl Figures {
         if self.unsettled > 0 {
             rows.insert(3, ("  not settled", grouped(self.unsettled as u64)));
         }
-        format!("{}\n\n{}", summary(rows), self.verdict())
+        let longest = |of: fn(&(&str, String)) -> usize| rows.iter().map(of).max().unwrap_or_default();
+        let (names, values) = (longest(|row| row.0.len()), longest(|row| row.1.len()));
+        let lines = rows.iter().map(|(name, value)| format!(" {name:<names$}  {value:>values$}\n"));
+        format!("{}\n{}", lines.collect::<String>(), self.verdict())
     }
 
     fn verdict(&self) -> String {
@@ -214,8 +218,8 @@ fn percentile(sorted: &[Duration], percent: usize) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parcels::parcels;
     use super::*;
+    use crate::parcels::parcels;
 
     #[test]
     fn the_fewest_batches_are_counted_truck_by_truck() {

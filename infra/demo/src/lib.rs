@@ -5,6 +5,8 @@
 //! are done. In the end the API's own ledger must agree with what the task table says of every parcel, and with what
 //! the owner was told, or the demo has failed.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
 mod figures;
 mod ledger;
 mod owner;
@@ -17,7 +19,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use embedded::{Pipeline, Ports, Processes, Storage};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use groupage_aws::entry::{AwsStack, Metric, RouteSource};
@@ -27,11 +31,10 @@ use groupage_core::ports::{self, Freshness, Tasks};
 use groupage_core::routes::{Allowed, Routes};
 use tokio::time;
 
-use crate::output::{Ending, Output};
-use crate::send::bundle::{MAX_MESSAGES, bundles};
-use crate::send::queue::Intake;
-use crate::stack::{self, Access};
-use figures::{Figures, Run};
+pub use figures::Figures;
+use figures::Run;
+/// Where bars are drawn.
+pub use indicatif::ProgressDrawTarget as Bars;
 use ledger::Parcel;
 use progress::Progress;
 use trucks::{Temper, Trucks};
@@ -62,16 +65,25 @@ const FRAME: Duration = Duration::from_millis(100);
 
 const SENDS_IN_FLIGHT: usize = 4;
 
+/// SQS takes this many messages in one request.
+const TENS: usize = 10;
+
+/// What is read does not expire during the demo.
+const RETENTION_MS: u64 = 24 * 60 * 60 * 1_000;
+
 const UNTRACKED: &str = "cannot track the parcels";
 
-/// Runs the demo and prints its figures. Ends well only if the ledger agrees with every task.
-pub async fn run(options: &Args, output: &Output) -> Result<Ending> {
+/// Runs the demo. It went well only if the ledger agrees with every task.
+///
+/// # Errors
+/// Something of this process failed.
+pub async fn run(options: &Args, bars: Bars) -> Result<Figures> {
     let stack = embedded::Stack::start(Storage::Memory, Ports::default()).await?;
     let trucks = Trucks::start(Temper { seed: options.seed, ..Temper::default() }).await;
     let trucks = trucks.context("cannot start the truck loading API")?;
     let parcels = parcels::parcels(options.tasks, options.trucks);
 
-    let run = load(&stack, &trucks, parcels, *output).await?;
+    let run = load(&stack, &trucks, parcels, bars).await?;
     let tasks = read_tasks(&stack, &run.parcels).await?;
     let figures = {
         let ledger = trucks.ledger();
@@ -81,27 +93,27 @@ pub async fn run(options: &Args, output: &Output) -> Result<Ending> {
     };
     trucks.shutdown().await.context("the truck loading API failed")?;
     stack.shutdown().await;
-    output.result(&figures, || figures.text());
-    Ok(if figures.agreed { Ending::Well } else { Ending::Badly })
+    Ok(figures)
 }
 
 /// Sends all parcels and waits until they are settled.
-async fn load(stack: &embedded::Stack, trucks: &Trucks, parcels: Vec<Parcel>, output: Output) -> Result<Run> {
+async fn load(stack: &embedded::Stack, trucks: &Trucks, parcels: Vec<Parcel>, bars: Bars) -> Result<Run> {
     let meter = Arc::new(Meter::new());
     let routes = Routes::parse(&parcels::routes(&trucks.load_url())).context("the demo's own routes")?;
-    let steps = stack::steps(stack.connection(), RouteSource::Fixed(Arc::new(routes)), &meter)?;
+    let routes = RouteSource::Fixed(Arc::new(routes));
+    let steps = Arc::new(AwsStack::on(stack.connection(), routes, &meter, "demo".to_owned())?);
     let downstream = Arc::new(Downstreams::new(stack.sdk_config(), Allowed::on_own_machine()));
-    let sqs = aws_sdk_sqs::Client::new(stack.sdk_config());
+    let sqs = Client::new(stack.sdk_config());
     let pipeline = Pipeline::start(&sqs, stack.queues(), Processes::One, &steps, &downstream)?;
 
     let items = owner::announce(&steps, parcels.len()).await.context(UNTRACKED)?;
     let started = Instant::now();
-    let intake = Intake::new(stack.sdk_config(), stack.queues().tasks.clone());
+    let queue = &stack.queues().tasks;
     let sent_at = SentAt::default();
     tokio::select! {
         // A sender that fails leaves nothing worth waiting for; one that ends well leaves the other branch to wait.
-        Err(error) = send(&intake, &parcels, items, &steps, &sent_at) => return Err(error),
-        () = watch(&pipeline, trucks, &sent_at, parcels.len(), output) => {}
+        Err(error) = send((&sqs, queue), &parcels, items, &steps, &sent_at) => return Err(error),
+        () = watch(&pipeline, trucks, &sent_at, parcels.len(), bars) => {}
     }
     let seconds = started.elapsed().as_secs_f64();
     // Listening is the owner's affair, and no part of what the tasks cost.
@@ -129,26 +141,34 @@ impl SentAt {
 
 /// Sends every parcel as a task of its own, in tens, and then says that no more come.
 async fn send(
-    intake: &Intake,
+    (sqs, queue): (&Client, &str),
     parcels: &[Parcel],
     items: Vec<Option<ItemId>>,
     steps: &AwsStack,
     sent_at: &SentAt,
 ) -> Result<()> {
-    let messages = parcels.iter().zip(items).map(|(parcel, item)| parcels::message(parcel, item));
-    let tasks = messages.zip(1..).map(|(message, line)| (line, message, true)).collect();
-    let sends = bundles(tasks).into_iter().zip(parcels.chunks(MAX_MESSAGES)).map(|(bundle, parcels)| async move {
+    let messages: Vec<String> =
+        parcels.iter().zip(items).map(|(parcel, item)| parcels::message(parcel, item).body()).collect();
+    let sends = messages.chunks(TENS).zip(parcels.chunks(TENS)).map(|(messages, parcels)| async move {
         // Before the request: the time that SQS takes belongs to the time from send to call.
         sent_at.add(parcels.iter().map(|parcel| parcel.id.clone()));
-        intake.send(&bundle).await
+        let entry = |(body, parcel): (&String, &Parcel)| {
+            SendMessageBatchRequestEntry::builder().id(&parcel.id).message_body(body).build()
+        };
+        let entries = messages.iter().zip(parcels).map(entry).collect::<Result<Vec<_>, _>>()?;
+        let answer = sqs.send_message_batch().queue_url(queue).set_entries(Some(entries)).send().await?;
+        match answer.failed.first() {
+            Some(refused) => bail!("the task queue does not take {}: {}", refused.id, refused.code),
+            None => Ok(()),
+        }
     });
-    stream::iter(sends).buffer_unordered(SENDS_IN_FLIGHT).try_for_each(|_| async { Ok(()) }).await?;
+    stream::iter(sends).buffer_unordered(SENDS_IN_FLIGHT).try_for_each(|()| async { Ok(()) }).await?;
     owner::seal(steps).await.context(UNTRACKED)
 }
 
 /// Shows progress until all tasks are settled, or patience ends.
-async fn watch(pipeline: &Pipeline, trucks: &Trucks, sent_at: &SentAt, tasks: usize, output: Output) {
-    let progress = Progress::new(tasks as u64, output);
+async fn watch(pipeline: &Pipeline, trucks: &Trucks, sent_at: &SentAt, tasks: usize, bars: Bars) {
+    let progress = Progress::new(tasks as u64, bars);
     let mut frames = time::interval(FRAME);
     let watching = async {
         loop {
@@ -169,5 +189,5 @@ async fn watch(pipeline: &Pipeline, trucks: &Trucks, sent_at: &SentAt, tasks: us
 
 async fn read_tasks(stack: &embedded::Stack, parcels: &[Parcel]) -> Result<Vec<Task>, ports::Error> {
     let ids: Vec<TaskId> = parcels.iter().map(|parcel| TaskId::new(&parcel.id)).collect();
-    Access::to(stack.connection()).store.read(&ids, Freshness::Latest).await
+    stack.connection().store(RETENTION_MS, &Arc::default()).read(&ids, Freshness::Latest).await
 }

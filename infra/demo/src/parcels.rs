@@ -64,7 +64,6 @@ mod tests {
     use groupage_core::routes::{Assigned, Routes};
 
     use super::*;
-    use crate::send::bundle::bundles;
 
     #[test]
     fn parcels_go_to_the_trucks_in_turn_and_one_in_two_hundred_is_too_heavy() {
@@ -78,8 +77,7 @@ mod tests {
         let routes = Routes::parse(&routes("http://127.0.0.1:1/load")).unwrap();
         for parcel in parcels(3, 2) {
             let message = message(&parcel, ItemId::parse("demo:0:7").ok());
-            let sent = bundles(vec![(1, message.clone(), true)]);
-            assert_eq!(parse(&sent[0][0].body, "other").unwrap(), message);
+            assert_eq!(parse(&message.body(), "other").unwrap(), message);
             let Ok(Assigned { target, .. }) = routes.assign(&message.payload) else {
                 panic!("{parcel:?} has no route")
             };
