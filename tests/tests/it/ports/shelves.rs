@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use groupage_core::domain::batch::Assumes;
 use groupage_core::domain::shelf::{Bookmark, Bookmarks, Position};
 use groupage_core::domain::tracker::Options;
-use groupage_core::ports::{Entries, Result};
+use groupage_core::ports::{Entries, Result, Unfinished};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
@@ -17,6 +17,7 @@ conformance![without_lag:
     unfinished_batches_go_on_behind_any_entry,
     sessions_go_on_behind_any_entry,
     trackers_go_on_behind_any_entry,
+    scans_find_what_lies_in_all_segments_and_on_which_shelf_anything_lies,
 ];
 
 const END: Timestamp = Timestamp(9_000_000_000_000);
@@ -104,4 +105,48 @@ async fn trackers_go_on_behind_any_entry(store: impl Fixture) {
     }
     let look = async |after: Option<&Position>| store.due_trackers(Look::at(part, END, 3).behind(after)).await;
     assert_eq!(walked(look, ToString::to_string).await, ids);
+}
+
+async fn scans_find_what_lies_in_all_segments_and_on_which_shelf_anything_lies(store: impl Fixture) {
+    let all =
+        [Shelf::Sessions, Shelf::Waiting, Shelf::Due, Shelf::Batches, Shelf::Trackers, Shelf::Lists, Shelf::Streams];
+    for shelf in &all {
+        assert!(store.is_empty(shelf).await.unwrap(), "{shelf:?}");
+    }
+    let (mut listed, mut opened) = (Vec::new(), Vec::new());
+    for n in 0..9_u64 {
+        let target = Target::of(&RouteName::new(format!("r{}", n % 3)), "t");
+        let batch = batch(&format!("{n}b"), &target, 1).due_at(Timestamp(n));
+        let members = batch.members.clone();
+        let batch = if n < 5 { batch } else { batch.frozen(members).pulled_from(Timestamp(n)) };
+        assert_eq!(store.store(&batch, Assumes::Absent).await.unwrap(), Stored::Yes);
+        listed.extend(
+            batch.unfinished().map(|due| (batch.id.to_string(), due, target.route().to_string(), batch.pulled)),
+        );
+        let id = SessionId::within(&Pool::new(format!("r{}", n % 3)), &format!("s{n}"));
+        opened.push(id.to_string());
+        let session = Session { id, beat: Beat(1), expires_at: END, claims: Vec::new(), worker: "w".to_owned() };
+        assert_eq!(store.open_session(&session).await.unwrap(), Stored::Yes);
+    }
+    let (mut batches, mut sessions) = (Vec::new(), Vec::new());
+    for index in 0..2 {
+        let segment = Segment { index, of: 2 };
+        let look = async |after: Option<&Position>| store.all_unfinished(segment, after, 3).await;
+        batches.extend(walked(look, |found| format!("{found:?}")).await);
+        let look = async |after: Option<&Position>| store.all_sessions(segment, after, 3).await;
+        sessions.extend(walked(look, |session| session.id.to_string()).await);
+    }
+    batches.sort();
+    sessions.sort();
+    opened.sort();
+    assert_eq!(sessions, opened);
+    let listed = listed.into_iter().map(|(id, due, route, is_pulled)| {
+        let (id, route) = (BatchId::new(id), RouteName::new(route));
+        format!("{:?}", Unfinished { id, due, route, is_pulled })
+    });
+    assert_eq!(batches, listed.collect::<Vec<_>>());
+    for shelf in &all {
+        let is_empty = !matches!(shelf, Shelf::Sessions | Shelf::Batches);
+        assert_eq!(store.is_empty(shelf).await.unwrap(), is_empty, "{shelf:?}");
+    }
 }
