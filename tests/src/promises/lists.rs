@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::FutureExt;
 use groupage_core::domain::list::List;
-use groupage_core::ports::{Destination, Lists};
+use groupage_core::ports::Destination;
 
 use crate::witness::is_release;
 use crate::world::World;
@@ -26,9 +25,7 @@ fn tokens(world: &World, list: &List) -> Vec<(u64, String)> {
         }
     }
     for id in listed(world, list) {
-        let found = world.tables().additions(life, std::slice::from_ref(&id)).now_or_never();
-        let found = found.and_then(Result::ok).unwrap_or_default();
-        tokens.extend(found.into_iter().map(|addition| (addition.start.0, id.clone())));
+        tokens.extend(world.tables().addition(life, &id).map(|addition| (addition.start.0, id.clone())));
     }
     tokens
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::{MemoryStore, Tables};
 use crate::domain::batch::Batch;
 use crate::domain::gate::Scope;
-use crate::domain::list::Life;
+use crate::domain::list::{Addition, Life};
 use crate::domain::shelf::Shelf;
 use crate::domain::task::{RETENTION_DAYS, Task};
 use crate::domain::time::{DAY_MS, IDLE_MS, Timestamp};
@@ -51,6 +51,7 @@ pub(super) struct Expiry {
     due: BTreeMap<Row, Timestamp>,
     pub(super) tasks: BTreeMap<TaskId, Task>,
     pub(super) batches: BTreeMap<BatchId, Batch>,
+    pub(super) additions: BTreeMap<(Life, String), Addition>,
 }
 
 impl Expiry {

@@ -37,7 +37,10 @@ impl Listed {
 
 impl Tables {
     pub(super) fn forget_addition(&mut self, life: &Life, key: String) {
-        self.lists.get_mut(&life.id).and_then(|listed| listed.additions.remove(&(life.opened_at, key)));
+        let place = (life.opened_at, key);
+        if let Some(addition) = self.lists.get_mut(&life.id).and_then(|listed| listed.additions.remove(&place)) {
+            self.expiry.additions.insert((life.clone(), place.1), addition);
+        }
     }
 
     pub(super) fn forget_record(&mut self, life: &Life, key: String) {
@@ -46,6 +49,13 @@ impl Tables {
 }
 
 impl MemoryStore {
+    /// What was put on a list under this key, also if that expired.
+    pub fn addition(&self, life: &Life, key: &str) -> Option<Addition> {
+        let (tables, place) = (self.tables(), (life.opened_at, key.to_owned()));
+        let there = tables.lists.get(&life.id).and_then(|listed| listed.additions.get(&place));
+        there.or_else(|| tables.expiry.additions.get(&(life.clone(), place.1.clone()))).cloned()
+    }
+
     /// All lists, in the order of their names.
     pub fn lists(&self) -> Vec<List> {
         self.tables().lists.values().filter_map(|listed| listed.ends.clone()).collect()
