@@ -21,8 +21,9 @@ Examples:
 /// End tasks that wait, before any call: they are settled as cancelled.
 ///
 /// A task waits for a batch, for its turn in its order key or for its time. One that is in a batch is left out of that
-/// batch's call, also while the batch is being filled. Once a call has begun, it is refused. A cancelled task fails its item of a tracker, is told of as a failure for the reason `cancelled`, and holds back no
-/// other task of its order key. Repeating it is safe.
+/// batch's call, also while the batch is being filled. Once a call has begun, it is refused. A cancelled task fails its
+/// item of a tracker, is told of as a failure for the reason `cancelled`, and holds back no other task of its order
+/// key. Repeating it is safe.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[group(required = true, multiple = false)]

@@ -54,7 +54,7 @@ pub fn moment(at: Timestamp, now: Timestamp) -> String {
     format!("{} ({})", relative(at, now), clock(at))
 }
 
-/// A number of things that were counted; those that were only looked at in part are at least so many.
+/// A number of things that were counted; a count that looked at a part only says "at least".
 #[must_use]
 pub fn counted(number: usize, are_all: bool) -> String {
     format!("{}{}", if are_all { "" } else { "at least " }, grouped(number as u64))

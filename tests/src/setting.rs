@@ -1,9 +1,21 @@
 //! What befalls a world, and how much of it.
 
+use groupage_core::memory::Keeps;
+
 use crate::lag::Lag;
 use crate::mutation::Mutation;
 use crate::process::{Lasting, Plan};
-use crate::world::Expires;
+
+/// What expires, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Expires {
+    /// For how long records are kept.
+    pub keeps: Keeps,
+    /// The chance that a record which is due outlives a look.
+    pub late: f64,
+    /// For how long people hold calls and lanes back: longer than anything is kept.
+    pub standstill_ms: u64,
+}
 
 /// Half a day.
 pub(crate) const PATIENCE_MS: u64 = 12 * 60 * 60 * 1000;
@@ -44,7 +56,7 @@ pub struct Setting {
     pub spread: u8,
     /// What expires, if anything does.
     pub expires: Option<Expires>,
-    /// Routes files that are pushed later, each so many milliseconds after the beginning.
+    /// Routes files that are pushed later, each with its time in milliseconds after the beginning.
     pub pushes: Vec<(u64, String)>,
     /// For how long after a push some processes still go by the former file, in milliseconds.
     pub push_lag_ms: u64,

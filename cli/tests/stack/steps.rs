@@ -89,7 +89,8 @@ routes:
     Arc::new(Routes::parse(&routes).unwrap())
 }
 
-/// A downstream that refuses what is ordered and batches of ten, and closes the connection of the first half that comes.
+/// A downstream that refuses what is ordered and batches of ten, and closes the connection of the first half that
+/// comes.
 fn serve(listener: &TcpListener) {
     let halves = &AtomicUsize::new(0);
     thread::scope(|scope| {

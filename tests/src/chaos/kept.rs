@@ -4,7 +4,7 @@ use groupage_core::memory::Keeps;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::world::Expires;
+use crate::setting::Expires;
 
 const MINUTE_MS: u64 = 60_000;
 

@@ -1,21 +1,10 @@
 //! Records that expire while a world runs, some of them long after they are due.
 
 use groupage_core::domain::gate::Scope;
-use groupage_core::memory::Keeps;
 use groupage_core::ports::Env;
 
 use super::World;
-
-/// What expires, and when.
-#[derive(Clone, Copy, Debug)]
-pub struct Expires {
-    /// For how long records are kept.
-    pub keeps: Keeps,
-    /// The chance that a record which is due outlives a look.
-    pub late: f64,
-    /// For how long people hold calls and lanes back: longer than anything is kept.
-    pub standstill_ms: u64,
-}
+use crate::setting::Expires;
 
 /// How often what is due is deleted, in milliseconds.
 const LOOK_MS: u64 = 60_000;

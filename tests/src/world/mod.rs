@@ -32,7 +32,6 @@ use crate::records::records;
 use crate::witness::Witness;
 
 pub use crate::setting::Setting;
-pub use expiry::Expires;
 
 use fan_out::FanOut;
 use jobs::{Job, Jobs};

@@ -40,7 +40,7 @@ fn of(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     if cause.is::<NotFound>() {
         Some("dns")
     } else if let Some(error) = cause.downcast_ref::<rustls::Error>() {
-        Some(of_tls(error))
+        of_tls(error)
     } else if let Some(error) = cause.downcast_ref::<hyper::Error>() {
         let cut = error.is_incomplete_message().then_some("connection_closed");
         cut.or_else(|| error.is_parse().then_some("not_http"))
@@ -59,18 +59,20 @@ fn of(cause: &(dyn Error + 'static)) -> Option<&'static str> {
 }
 
 /// TLS names most of what is wrong with a certificate; a server that wants one of the client says so by an alert.
-fn of_tls(error: &rustls::Error) -> &'static str {
+fn of_tls(error: &rustls::Error) -> Option<&'static str> {
     match error {
         rustls::Error::InvalidCertificate(of) => match of {
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => "tls_expired",
-            CertificateError::UnknownIssuer => "tls_unknown_issuer",
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => "tls_wrong_name",
-            _ => "tls_certificate",
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => Some("tls_expired"),
+            CertificateError::UnknownIssuer => Some("tls_unknown_issuer"),
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                Some("tls_wrong_name")
+            }
+            _ => Some("tls_certificate"),
         },
         rustls::Error::AlertReceived(
             AlertDescription::CertificateRequired | AlertDescription::BadCertificate | AlertDescription::NoCertificate,
-        ) => "tls_client_certificate",
-        _ => "tls",
+        ) => Some("tls_client_certificate"),
+        _ => Some("tls"),
     }
 }
 

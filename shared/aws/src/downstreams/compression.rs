@@ -1,5 +1,5 @@
-//! Bodies made smaller, and those of answers as they were. What a body becomes follows from it alone: each attempt sends
-//! the same bytes.
+//! Bodies made smaller, and those of answers as they were. What a body becomes follows from it alone: each attempt
+//! sends the same bytes.
 
 use std::borrow::Cow;
 use std::io::{self, Read, Write};

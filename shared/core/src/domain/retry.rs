@@ -104,9 +104,9 @@ pub fn gate_delay_ms(waits: u32, random: f64) -> u64 {
 }
 
 /// The pause before a batch with a ticket comes back whose time is so far ahead, in milliseconds: 0.25 to 1.25 s before
-/// that time, as near to it as whole seconds come, since SQS counts in those. If that is more than two minutes ahead, it
-/// comes back after a quarter of the wait, too: its limit may have been raised. A longer pause than 15 minutes SQS cuts
-/// short.
+/// that time, as near to it as whole seconds come, since SQS counts in those. If that is more than two minutes ahead,
+/// it comes back after a quarter of the wait, too: its limit may have been raised. A longer pause than 15 minutes SQS
+/// cuts short.
 pub const fn turn_delay_ms(ahead_ms: u64) -> u64 {
     const EARLY_MS: u64 = 250;
     const HOP_MS: u64 = 120_000;

@@ -13,6 +13,7 @@ pub mod downstream;
 mod expression;
 mod file;
 mod limited;
+mod members;
 mod mistake;
 mod rendering;
 mod search;

@@ -48,7 +48,7 @@ pub(super) struct Rendered {
 
 /// A value as the budget sees it that is not walked through.
 pub(super) fn opaque_bytes(value: &Value) -> Option<usize> {
-    super::template::bytes_of(value)
+    super::members::bytes_of(value)
 }
 
 /// Adds what the instructions of guarded templates call.

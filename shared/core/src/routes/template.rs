@@ -14,6 +14,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
 use super::body::{Item, Unmade};
+use super::members;
 use super::rendering::{self, Rendered};
 use crate::domain::outcome::Reason;
 
@@ -28,8 +29,8 @@ const MAX_BYTES: usize = 16 * 1024;
 /// A stack on which the deepest template of that length is compiled. A stack that overflows takes the process with it,
 /// neighbours included. What is not touched of it takes no memory.
 const STACK_BYTES: usize = 128 * 1024 * 1024;
-/// What a template may read, make and compare, in bytes and 8 for each value: so much in any case, shared by members that
-/// are tried alone, and so much for each byte of its payloads.
+/// What a template may read, make and compare, in bytes and 8 for each value: so much in any case, shared by members
+/// that are tried alone, and so much for each byte of its payloads.
 pub(super) const MAX_WORK: usize = 16 * 1024 * 1024;
 const WORK_A_BYTE: usize = 16;
 /// How deep a loop may call itself: that takes its stack from the process that makes the call.
@@ -65,8 +66,8 @@ impl Template {
             .map(Self)
     }
 
-    /// Writes the body of a call with these members, of at most `limit` bytes, for `share` calls that have the budget of
-    /// one.
+    /// Writes the body of a call with these members, of at most `limit` bytes, for `share` calls that have the budget
+    /// of one.
     ///
     /// # Errors
     /// The line and the kind of what went wrong, `template_error:3:undefined` for example.
@@ -79,8 +80,7 @@ impl Template {
         share: usize,
     ) -> Result<String, Unmade> {
         let bytes: usize = items.iter().map(|item| item.payload.get().len()).sum();
-        let items = Members(items.iter().map(Member::from).map(Arc::new).collect());
-        let context = minijinja::context! { batch, target, items => Value::from_object(items) };
+        let context = minijinja::context! { batch, target, items => members::list(items) };
         let rendered = rendering::render(&self.0, NAME, context, MAX_WORK / share.max(1) + WORK_A_BYTE * bytes);
         let Rendered { text, result, is_over_budget } = rendered.map_err(|error| Unmade::Template(reason(&error)))?;
         match result {
@@ -90,15 +90,6 @@ impl Template {
             Err(error) => Err(Unmade::Template(reason(&error))),
         }
     }
-}
-
-/// The bytes of a call's members, or of one: what is in a payload is looked into when it is asked for.
-pub(super) fn bytes_of(value: &Value) -> Option<usize> {
-    let of = |member: &Member| member.id.len() + member.payload.len();
-    if let Some(Members(members)) = value.downcast_object_ref() {
-        return Some(members.iter().map(|member| of(member)).sum());
-    }
-    value.downcast_object_ref::<Looked>().map(|looked| of(&looked.member))
 }
 
 /// What is said of an error: never its text, which may quote a payload.
@@ -114,75 +105,6 @@ fn reason(error: &Error) -> Reason {
 
 fn told(error: &Error, kind: &str) -> Reason {
     Reason::new(format!("template_error:{}:{kind}", error.line().unwrap_or_default()))
-}
-
-/// A call's members, as a list.
-#[derive(Debug)]
-struct Members(Vec<Arc<Member>>);
-
-/// A member, as an object with `id` and `payload`.
-struct Member {
-    id: Arc<str>,
-    payload: Arc<str>,
-}
-
-/// A member whose payload is parsed once it is asked for. Each turn of a loop has one of its own.
-struct Looked {
-    member: Arc<Member>,
-    payload: OnceLock<Value>,
-}
-
-impl From<&Item<'_>> for Member {
-    fn from(item: &Item<'_>) -> Self {
-        Self { id: item.id.into(), payload: item.payload.get().into() }
-    }
-}
-
-impl fmt::Debug for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "member {}", self.id)
-    }
-}
-
-impl fmt::Debug for Looked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.member.fmt(f)
-    }
-}
-
-impl Object for Members {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Seq
-    }
-
-    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        let member = Arc::clone(self.0.get(key.as_usize()?)?);
-        Some(Value::from_object(Looked { member, payload: OnceLock::new() }))
-    }
-
-    fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Seq(self.0.len())
-    }
-}
-
-impl Object for Looked {
-    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
-        match key.as_str()? {
-            "id" => Some(Value::from(Arc::clone(&self.member.id))),
-            "payload" => Some(self.payload.get_or_init(|| parsed(&self.member.payload)).clone()),
-            _ => None,
-        }
-    }
-
-    fn enumerate(self: &Arc<Self>) -> Enumerator {
-        Enumerator::Str(&["id", "payload"])
-    }
-}
-
-/// A payload as templates see it; one that is nested too deeply is an error where it is used.
-fn parsed(payload: &str) -> Value {
-    let too_deep = |_| Value::from(Error::new(ErrorKind::CannotDeserialize, "the payload is nested too deeply"));
-    serde_json::from_str(payload).unwrap_or_else(too_deep)
 }
 
 /// Jinja's `tojson`, except that a missing value is an error: as `null` it would reach the downstream unnoticed.

@@ -1,4 +1,5 @@
-//! A routes file, tried on a payload that is small: what takes more than its budget for that one takes it for each task.
+//! A routes file, tried on a payload that is small: what takes more than its budget for that one takes it for each
+//! task.
 
 use serde_json::value::RawValue;
 

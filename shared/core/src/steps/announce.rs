@@ -7,7 +7,7 @@
 use futures::future::{self, Either};
 
 use super::Error;
-use super::follow_up::undeliverable;
+use super::notices::undeliverable;
 use super::processor::Processor;
 pub use super::processor::{Announced, Refused};
 use crate::domain::Timestamp;

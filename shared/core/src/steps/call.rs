@@ -267,8 +267,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Caller<'_, S, Q, D, E> {
         in_trouble.contains(&self.route.pause_scope(&self.batch.target))
     }
 
-    /// Makes one call, and tells the gate. A connection that breaks is not tried again: the downstream may have done the
-    /// work, so a repeat is an attempt of its own.
+    /// Makes one call, and tells the gate. A connection that breaks is not tried again: the downstream may have done
+    /// the work, so a repeat is an attempt of its own.
     async fn call_part(&self, key: &BatchId, members: &[Member], in_trouble: &[Scope]) -> Answered {
         let Self { route, batch, processor, .. } = self;
         let Made { items, broken, body } = self.make(key, members);

@@ -5,8 +5,8 @@
 //! leaves the index. If the process dies in between, sweep makes up for it, and hearing twice changes nothing.
 //!
 //! What is in a batch whose call has not begun ends by one write of the batch, for all that are named of it at once. If
-//! the process dies before all have heard, or the batch still takes tasks, the batch's own worker tells them, before its
-//! next look at the gates.
+//! the process dies before all have heard, or the batch still takes tasks, the batch's own worker tells them, before
+//! its next look at the gates.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -325,8 +325,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Cancelling<'_, S,
         told.map_or(Ok(()), |refusal| Err(refusal.into()))
     }
 
-    /// Tells all that must hear of it, each whatever becomes of the others. A notice that was refused comes back as why:
-    /// sweep sends it again.
+    /// Tells all that must hear of it, each whatever becomes of the others. A notice that was refused comes back as
+    /// why: sweep sends it again.
     async fn tell(&self, routes: &Routes, ended: Ended<'_>) -> Result<Option<ports::Error>, Error> {
         let Self { store, outbox, env } = *self;
         let Ended { id, round, target, reason, ties, at, trace } = ended;

@@ -404,7 +404,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     }
 
     /// How long all calls of a claim may take, and so how long its places last if its worker dies: twice the timeout,
-    /// since a call whose secret was refused is made again with a newer one; and time to take a batch apart, where the route says so.
+    /// since a call whose secret was refused is made again with a newer one; and time to take a batch apart, where the
+    /// route says so.
     pub(super) fn lease_ms(&self, route: &Route) -> u64 {
         let calls_ms = 2 * self.timeout_ms(route) + MARGIN_MS;
         match route.on_reject {

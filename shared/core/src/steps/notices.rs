@@ -2,10 +2,9 @@
 //!
 //! A queue that refuses them keeps nobody back: their sender goes on, and sends them again later.
 
-use super::follow_up::undeliverable;
 use crate::domain::Timestamp;
-use crate::domain::notice::is_undeliverable;
-use crate::ports::{Env, Error, Outbox, Outgoing, Result, send_all};
+use crate::domain::notice::{self, is_undeliverable};
+use crate::ports::{Destination, Env, Error, Outbox, Outgoing, Result, send_all};
 
 /// What becomes of a notice that its queue refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,4 +31,26 @@ pub(super) async fn send_notices(
     }
     send_all(outbox, rejected).await?;
     Ok(refusals)
+}
+
+/// A notice that its queue has refused for too long, as it goes to the rejected queue: with the queue, for a person who
+/// sends it again.
+pub(super) fn undeliverable(notice: Outgoing) -> Outgoing {
+    let queue = match &notice.to {
+        Destination::Notification(queue) => queue.to_string(),
+        Destination::Tasks
+        | Destination::InOrder(_)
+        | Destination::Gather(_)
+        | Destination::Elect
+        | Destination::Group
+        | Destination::Handle
+        | Destination::Rejected => String::new(),
+    };
+    let mut attributes = notice.attributes;
+    attributes.extend([
+        ("Reason", notice::UNDELIVERABLE.to_owned()),
+        ("Detail", "its notification queue refuses it: fix the queue, then redrive".to_owned()),
+        ("Queue", queue),
+    ]);
+    Outgoing { to: Destination::Rejected, attributes, ..notice }
 }

@@ -188,9 +188,9 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
         Ok(None)
     }
 
-    /// The parts to look through, in this order, for batches that were due before the time beside them: its own, perhaps
-    /// for what is due later, and then everybody's, for what has been due for a while because the session with that
-    /// part is busy.
+    /// The parts to look through, in this order, for batches that were due before the time beside them: its own,
+    /// perhaps for what is due later, and then everybody's, for what has been due for a while because the session with
+    /// that part is busy.
     async fn parts(&mut self, ahead_ms: u64) -> Result<Vec<(Part, Timestamp)>, Error> {
         let Processor { store, env, .. } = self.processor;
         let sessions = store.sessions(&Pool::of_route(&self.route), None, MAX_WORKERS).await?.all();

@@ -3,10 +3,9 @@
 use groupage_core::domain::gate::{Admission, Asks, Limits, Scope};
 use groupage_core::domain::lane::{Numbering, Queued};
 use groupage_core::domain::time::{DAY_MS, IDLE_MS};
-use groupage_core::memory::Keeps;
 use groupage_tests::prelude::*;
 
-use super::fixture::{Fixture, RETENTION_MS, conformance};
+use super::fixture::{Fixture, KEEPS, conformance};
 use super::samples::{batch, failure, lead, now, session, target, task, waiting};
 
 conformance![
@@ -20,8 +19,6 @@ conformance![
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 /// Longer than anything is kept that is over.
 const LATER: Timestamp = NOW.plus_ms(30 * DAY_MS);
-
-pub const KEEPS: Keeps = Keeps { retention_ms: RETENTION_MS, idle_ms: IDLE_MS, session_ms: DAY_MS };
 
 fn route() -> Scope {
     Scope::Route(RouteName::new("parcels"))

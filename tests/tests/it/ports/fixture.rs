@@ -16,11 +16,11 @@ use derive_more::Deref;
 use embedded::{Ports, Stack, Storage};
 use groupage_aws::config::Tables;
 use groupage_aws::{Dynamo, Meter};
+use groupage_core::domain::time::{DAY_MS, IDLE_MS};
+use groupage_core::memory::Keeps;
 use groupage_tests::engine;
 use groupage_tests::prelude::*;
 use serde_json::{Value, json};
-
-use super::expiry::KEEPS;
 
 /// A store to run a claim on, with all that it needs.
 pub trait Fixture: std::ops::Deref<Target: Store + Send + Sized + 'static> {
@@ -119,6 +119,9 @@ pub struct OnDynamo {
 }
 
 pub const RETENTION_MS: u64 = 86_400_000;
+
+/// For how long every store keeps its records.
+pub const KEEPS: Keeps = Keeps { retention_ms: RETENTION_MS, idle_ms: IDLE_MS, session_ms: DAY_MS };
 
 impl OnDynamo {
     pub async fn with(configure: impl FnOnce(&SdkConfig) -> SdkConfig) -> Self {

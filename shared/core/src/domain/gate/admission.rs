@@ -135,8 +135,8 @@ impl Gate {
             next.keep_pace(limits, lease_until, now);
         }
         next.keep_shares(limits, now);
-        // A rate that was changed moves everybody once, by the first that looks. If each one moved the times for itself,
-        // the next free one would be some seconds ahead for ever.
+        // A rate that was changed moves everybody once, by the first that looks. If each one moved the times for
+        // itself, the next free one would be some seconds ahead for ever.
         let moved = limits.in_flight.is_none() && next.line.gap_ms != self.line.gap_ms;
         let moved = |later: Admission, next: &Self| match later {
             Admission::Later { gate: None, ticket, at } if moved => {

@@ -66,25 +66,3 @@ pub(super) fn notices(
         })
         .collect()
 }
-
-/// A notice that its queue has refused for too long, as it goes to the rejected queue: with the queue, for a person who
-/// sends it again.
-pub(in crate::steps) fn undeliverable(notice: Outgoing) -> Outgoing {
-    let queue = match &notice.to {
-        Destination::Notification(queue) => queue.to_string(),
-        Destination::Tasks
-        | Destination::InOrder(_)
-        | Destination::Gather(_)
-        | Destination::Elect
-        | Destination::Group
-        | Destination::Handle
-        | Destination::Rejected => String::new(),
-    };
-    let mut attributes = notice.attributes;
-    attributes.extend([
-        ("Reason", notice::UNDELIVERABLE.to_owned()),
-        ("Detail", "its notification queue refuses it: fix the queue, then redrive".to_owned()),
-        ("Queue", queue),
-    ]);
-    Outgoing { to: Destination::Rejected, attributes, ..notice }
-}

@@ -14,8 +14,8 @@ mod traces;
 use futures::{StreamExt, stream};
 
 use self::messages::About;
-pub(super) use self::messages::undeliverable;
 use super::lane::{HandedOver, Ordering, Over};
+use super::notices::undeliverable;
 use super::{CONCURRENCY, Error, ties};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Left, Member, Omission, Positions, Status};
 use crate::domain::lane::OnFailure;

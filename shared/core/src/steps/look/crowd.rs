@@ -23,7 +23,7 @@ const OF_SEGMENT: usize = 125;
 const OF_SEGMENT_GONE: usize = 2_000;
 /// This many of the scheduled tasks of each part.
 const OF_DUE: usize = 20;
-/// This many of the order keys that a failed task stopped are named, of each of so many routes.
+/// This many of the order keys that a failed task stopped are named, for each of this many routes.
 const STOPPED: usize = 20;
 /// Parts of the index of unfinished batches that are looked at, over all routes: each costs half a read unit. A stack
 /// with few routes is looked at whole.

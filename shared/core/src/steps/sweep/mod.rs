@@ -125,8 +125,8 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// The budget of sweeps that come so often. Only an embedded database is swept more than once a minute, and it reads
-    /// the whole index for each segment.
+    /// The budget of sweeps that come so often. Only an embedded database is swept more than once a minute, and it
+    /// reads the whole index for each segment.
     #[must_use]
     pub fn every(every_ms: u64) -> Self {
         let all = Self::default();

@@ -48,7 +48,7 @@ impl layer::Trackers for Counted {}
 
 const NOW: Timestamp = Timestamp(10_000_000);
 
-/// The calls of one sweep over so many routes, every other of them pulled.
+/// The calls of one sweep over `routes` routes, every other of them pulled.
 async fn calls(routes: usize, store: MemoryStore) -> BTreeMap<&'static str, usize> {
     let mut file = "version: 1\nroutes:\n".to_owned();
     for n in 0..routes {
