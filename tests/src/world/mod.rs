@@ -97,8 +97,8 @@ impl World {
         let versions: Vec<Known> = setting.pushes.iter().map(|(_, routes)| in_force(routes, &setting)).collect();
         let all: Vec<&Routes> = [&routes].into_iter().chain(versions.iter().map(|[routes, ..]| routes)).collect();
         let mut witness = Witness::new(setting.mutation, setting.lag.index_ms == 0, &all);
-        if let Some(Expires { keeps, .. }) = setting.expires {
-            witness.tables = MemoryStore::keeping(keeps);
+        if let Some(expires) = setting.expires {
+            witness.tables = MemoryStore::keeping(expires.keeps);
         }
         let world = Self {
             store: Lagging::new(witness, env.clone(), setting.lag, setting.seed),

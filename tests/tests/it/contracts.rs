@@ -17,7 +17,7 @@ fn the_published_schemas_are_those_of_the_types() {
         assert_eq!(
             published,
             serde_json::to_value(schema).unwrap(),
-            "stale: cargo run -- schema {name} > infra/schemas/{name}.json"
+            "stale: cargo run -p groupage -- schema {name} > infra/schemas/{name}.json"
         );
     }
 }

@@ -3,6 +3,7 @@
 //! A copy of the folder, taken while its stack runs, is what `kill -9` leaves at that moment.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use aws_sdk_sqs::Client;
@@ -33,7 +34,7 @@ impl Place {
 
     /// What a kill would leave now.
     fn image(&self) -> TempDir {
-        let image = tempfile::tempdir().unwrap();
+        let image = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o700)).tempdir().unwrap();
         for file in fs::read_dir(self.folder.path()).unwrap() {
             let file = file.unwrap();
             fs::copy(file.path(), image.path().join(file.file_name())).unwrap();

@@ -267,9 +267,7 @@ fn map(pairs: &[Value]) -> Made {
 }
 
 fn emit(output: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Made<()> {
-    if value.is_undefined() {
-        return Err(ErrorKind::UndefinedError.into());
-    }
+    // The engine has refused what is missing. What comes here undefined is an `if` without its `else`, which is empty.
     charge(value)?;
     escape_formatter(output, state, value)
 }

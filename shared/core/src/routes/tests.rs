@@ -451,6 +451,11 @@ fn a_template_makes_a_body_of_its_own_shape_and_a_missing_field_fails() {
     let (key, target) = key();
     let body = route.body(&key, &target, &[Item { id: "a", payload }]).unwrap();
     assert_eq!(body, "{\"index\":{\"_id\":\"a\"}}\n{\"x\": 1}\n");
+    // An `if` without its `else` is empty, and not missing.
+    let yaml = GOOD.replacen("url: \"https", "body: \"[{{ 1 if items[0].payload.x == 2 }}]\"\n        url: \"https", 1);
+    let routes = Routes::parse(&yaml).unwrap();
+    let route = routes.get(&RouteName::new("parcels")).unwrap();
+    assert_eq!(route.body(&key, &target, &[Item { id: "a", payload }]).unwrap(), "[]");
     let yaml = GOOD.replacen("url: \"https", "body: \"{{ items[0].payload.nope }}\"\n        url: \"https", 1);
     let routes = Routes::parse(&yaml).unwrap();
     let route = routes.get(&RouteName::new("parcels")).unwrap();
