@@ -140,6 +140,6 @@ def test_what_the_reference_says_of_tables_is_what_expires_in_them():
         name for name in template.of_type("AWS::DynamoDB::Table") if "TimeToLiveSpecification" in template.properties(name)
     }
     assert set(template.of_type("AWS::DynamoDB::Table")) - expiring == {"TrackerTable", "StreamTable", "RouteTable"}
-    sources = {path: (ROOT / "shared/aws/src/tables" / path).read_text() for path in ("locks.rs", "sessions.rs")}
-    assert "IDLE_MS: u64 = 7 * 24 * 60 * 60 * 1000" in sources["locks.rs"]
-    assert "FORGOTTEN_MS: u64 = 24 * 60 * 60 * 1000" in sources["sessions.rs"]
+    assert "IDLE_MS: u64 = 7 * DAY_MS" in (ROOT / "shared/core/src/domain/time.rs").read_text()
+    sessions = (ROOT / "shared/aws/src/tables/sessions.rs").read_text()
+    assert "FORGOTTEN_MS: u64 = 24 * 60 * 60 * 1000" in sessions
