@@ -76,7 +76,7 @@ impl Moods {
                 "",
                 "",
                 "in_flight: 1, ",
-                "in_flight: { at_most: 3 }, ",
+                "in_flight: 3, ",
                 "in_flight_per_target: 1, ",
                 "calls_per_second: 2, ",
                 "calls_per_second: 2, share: { by: target }, ",
