@@ -108,12 +108,6 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Whether the downstream seems to have more calls than it can take.
-    #[must_use]
-    pub fn is_overload(&self) -> bool {
-        matches!(self.reason.as_str(), "http_429" | "http_503" | "timeout")
-    }
-
     /// Whether the downstream surely did nothing of the call: it turned the call away, or never got it.
     #[must_use]
     pub fn is_undone(&self) -> bool {
