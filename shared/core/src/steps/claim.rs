@@ -366,7 +366,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         }
         let is_called = match self.store.batch(&batch.id).await? {
             Some(batch) => match batch.duty(self.env.now()) {
-                Duty::Call => self.put(&batch.rewritten(), batch.revision).await? == Stored::Conflict,
+                Duty::Call => self.put(&batch.clone().noted(), batch.revision).await? == Stored::Conflict,
                 Duty::AskFor { .. } => true,
                 Duty::LookAgain { .. } | Duty::FollowUp | Duty::Nothing => false,
             },

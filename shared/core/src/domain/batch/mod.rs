@@ -359,7 +359,7 @@ impl Batch {
         Self { ticket: Some(ticket), ..self.revised(status) }.due_at(due)
     }
 
-    /// This batch as it is, written anew.
+    /// Returns this batch with the next revision: a claim by what was read before is refused.
     pub fn noted(self) -> Self {
         self.revised(self.status.clone())
     }
@@ -427,11 +427,6 @@ impl Batch {
     /// The same write, with another time for others to look at the batch.
     pub fn due_at(self, due: Timestamp) -> Self {
         Self { due, ..self }
-    }
-
-    /// This batch as it is, written once more: a claim by what was read before is refused.
-    pub fn rewritten(&self) -> Self {
-        self.revised(self.status.clone())
     }
 
     fn revised(&self, status: Status) -> Self {

@@ -1,9 +1,9 @@
 //! Members that a batch is called without: they ended after its members were final and before its first call.
 //!
 //! The members themselves never change once they are final, so they are named by their positions; before, a list of
-//! members that changes takes their positions along. They are noted by a write of their own,
-//! or with the first claim. From the first call on nobody is left out any more: the same call may have to be made again
-//! under the same key. What is noted settles the member, whatever becomes of the call.
+//! members that changes takes their positions along. They are noted by a write of their own, or with the first claim.
+//! From the first call on nobody is left out any more: the same call may have to be made again under the same key. What
+//! is noted settles the member, whatever becomes of the call.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
