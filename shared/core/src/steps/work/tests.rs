@@ -1,5 +1,7 @@
 //! A worker's claims and its places, beside other deliveries.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use futures::FutureExt;
 
 use super::*;
@@ -212,4 +214,79 @@ async fn a_batch_that_is_given_up_in_an_outage_gives_back_the_place_that_it_kept
     let tried = processor.try_claim(batch, &keeper).await.unwrap();
     assert!(matches!(tried, Tried::Not(Processed::Recorded(..))), "{tried:?}");
     assert!(!store.gate(&target).await.unwrap().counts(&id));
+}
+
+/// A clock that goes on only while somebody sleeps.
+struct Asleep(AtomicU64);
+
+impl Env for Asleep {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::Relaxed))
+    }
+
+    fn random(&self) -> f64 {
+        0.5
+    }
+
+    fn fresh_id(&self) -> String {
+        "fresh".to_owned()
+    }
+
+    async fn sleep(&self, ms: u64) {
+        self.0.fetch_add(ms, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn a_ticket_is_written_into_its_batch_though_one_that_gave_up_has_written_that_meanwhile() {
+    let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
+    let routes = Routes::parse(ONE_OF_EACH).unwrap();
+    freeze(&store, "0a").await;
+    let (env, id, announced) = (Still(1_000_000), BatchId::new("0a"), Announced::default());
+    let processor = processor(&store, &outbox, &env, &routes, &announced);
+    let read = store.batch(&id).await.unwrap().unwrap();
+    let taken = [(BatchId::new("other"), env.now().plus_ms(70_000))].into();
+    let full = Gate { revision: Revision(1), in_flight: taken, ..Gate::default() };
+    store.store_gate(&Scope::Target(read.target.whole()), &full, env.now()).await.unwrap();
+    store.store(&read.clone().noted(), Assumes::At(read.revision)).await.unwrap();
+    let session = SessionId::within(&Pool::new("r"), "9");
+    let keeper = Keeper::new(&store, &env, Timing::default(), session, "9");
+    keeper.open().await.unwrap().unwrap();
+    let processed = processor.process(read, &keeper).await.unwrap();
+    assert!(matches!(processed, Processed::Waits(_)), "{processed:?}");
+    assert!(store.batch(&id).await.unwrap().unwrap().ticket.is_some(), "nobody has its ticket but itself");
+}
+
+const CALLED: &str = "version: 1\nroutes: [{ name: r, target: t, downstream: { http: { url: 'https://x' } }, \
+                      limits: { in_flight_per_target: 1 } }]";
+
+#[tokio::test]
+async fn a_claim_whose_batch_waited_for_its_place_has_no_more_time_and_its_place_lasts_longer() {
+    let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
+    let routes = Routes::parse(CALLED).unwrap();
+    freeze(&store, "0a").await;
+    let (env, id, announced) = (Asleep(AtomicU64::new(1_000_000)), BatchId::new("0a"), Announced::default());
+    let processor = Processor {
+        store: &store,
+        outbox: &outbox,
+        downstream: &Silent,
+        env: &env,
+        routes: &routes,
+        patience_ms: 1,
+        announced: &announced,
+    };
+    let read = store.batch(&id).await.unwrap().unwrap();
+    let (begun, of_other) = (env.now(), env.now().plus_ms(1_000));
+    let full = Gate { revision: Revision(1), in_flight: [(BatchId::new("other"), of_other)].into(), ..Gate::default() };
+    store.store_gate(&Scope::Target(read.target.whole()), &full, begun).await.unwrap();
+    let session = SessionId::within(&Pool::new("r"), "9");
+    let keeper = Keeper::new(&store, &env, Timing::default(), session, "9");
+    let Tried::Claimed(claimed) = processor.try_claim(read, &keeper).await.unwrap() else {
+        panic!("it waits in place")
+    };
+    let (waited_ms, place) = (env.now().since(begun), &claimed.held[0]);
+    assert!(waited_ms >= 1_000, "{waited_ms}");
+    assert!(place.lease.since(claimed.deadline) >= 1_000, "{place:?}, {:?}", claimed.deadline);
+    let lease_ms = processor.lease_ms(routes.get(&RouteName::new("r")).unwrap());
+    assert_eq!(claimed.deadline, begun.plus_ms(lease_ms), "its function's time is not longer");
 }
