@@ -36,7 +36,7 @@ RUNBOOK = "docs/operations.md"
 """Its commands have placeholders for names; `the_runbooks_commands_exist` of the command parses them. Those of `aws`
 run in `test_template.py`."""
 
-WAITS = re.compile(r"^groupage (status|lane|erase) ")
+WAITS = re.compile(r"^groupage (status|lane|erase|redrive drop) ")
 """Commands that a person repeats until what they ask for is there."""
 
 DOWNSTREAM = "127.0.0.1:9000"
