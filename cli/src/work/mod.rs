@@ -1,8 +1,7 @@
 //! `groupage work`: a worker that pulls the batches of a route and runs a command for each.
 //!
-//! It has one session for as long as it lives, which the heartbeat of [`Keeper::keep`] renews while the command runs.
-//! If the session is lost, so is the batch in hand: the command is killed, others go on with it, and a new session
-//! begins.
+//! It has one session for as long as it lives, which [`Heartbeat::keep`] renews while the command runs. If the session
+//! is lost, so is the batch in hand: the command is killed, others go on with it, and a new session begins.
 
 mod exec;
 mod group;
@@ -21,10 +20,10 @@ use groupage_core::domain::{Pool, Retryable, RouteName, SessionId};
 use groupage_core::ports::Env;
 use groupage_core::routes::{Route, Routes};
 use groupage_core::steps;
-use groupage_core::steps::announce::{Announced, Refused};
-use groupage_core::steps::keeper::{Keeper, Lost};
-use groupage_core::steps::process::Processor;
-use groupage_core::steps::work::{Worked, Worker};
+use groupage_core::steps::heartbeat::{Heartbeat, Lost};
+use groupage_core::steps::process::notify::{Announced, Refusals};
+use groupage_core::steps::process::{Outcome, Processor};
+use groupage_core::steps::work::Worker;
 
 use crate::output::{Ending, Output};
 use crate::stack;
@@ -104,7 +103,7 @@ struct Post {
     stop: Stop,
 }
 
-type Keeping<'a> = Keeper<'a, Dynamo, System>;
+type Keeping<'a> = Heartbeat<'a, Dynamo, System>;
 type Pulling<'a> = Worker<'a, Dynamo, Sqs, Traced<Exec>, System>;
 
 /// Works until the process is told to stop, or a new routes file leaves nothing to claim.
@@ -164,8 +163,8 @@ impl Post {
     async fn session(&self) -> Result<()> {
         let AwsStack { store, env, timing, worker, .. } = &*self.stack;
         let id = SessionId::within(&Pool::of_route(&self.route), &env.fresh_id());
-        let keeper = Keeper::new(store, env, *timing, id, worker);
-        match keeper.open().await {
+        let heartbeat = Heartbeat::new(store, env, *timing, id, worker);
+        match heartbeat.open().await {
             Ok(Ok(())) => {}
             Ok(Err(Lost)) => return Ok(()),
             Err(error) => {
@@ -181,10 +180,10 @@ impl Post {
                 Ok(Ok(()))
             }
             // Boxed: the whole protocol would otherwise be one type, too deep for the compiler.
-            worked = keeper.keep(Box::pin(self.work(&keeper))) => worked,
+            worked = heartbeat.keep(Box::pin(self.work(&heartbeat))) => worked,
         };
         // Not left to expire: what it has claimed is free at once.
-        keeper.end().await;
+        heartbeat.end().await;
         worked.unwrap_or_else(|lost| {
             tracing::warn!("{lost}; what was in hand is dropped, and a new session begins");
             Ok(())
@@ -192,7 +191,7 @@ impl Post {
     }
 
     /// Works until the worker is done.
-    async fn work(&self, keeper: &Keeping<'_>) -> Result<()> {
+    async fn work(&self, heartbeat: &Keeping<'_>) -> Result<()> {
         let AwsStack { store, queues: outbox, env, .. } = &*self.stack;
         loop {
             let routes = self.routes().await?;
@@ -205,14 +204,15 @@ impl Post {
                 routes: &routes,
                 patience_ms,
                 announced: &self.announced,
+                heartbeat,
             };
-            let mut worker = Worker::new(processor, keeper, self.route.clone());
+            let mut worker = Worker::new(processor, self.route.clone());
             while Arc::ptr_eq(&routes, &self.routes().await?) {
                 if self.is_done() {
                     return Ok(());
                 }
                 let turned = self.turn(&mut worker).await;
-                let Refused { untold, undeliverable, refusal } = self.announced.take();
+                let Refusals { untold, undeliverable, refusal } = self.announced.take();
                 if untold + undeliverable > 0 {
                     let refusal = refusal.unwrap_or_default();
                     tracing::warn!(untold, undeliverable, refusal, "notices of outages are refused");
@@ -232,16 +232,17 @@ impl Post {
     /// Claims and processes one batch; `false` if none can be claimed now.
     async fn turn(&self, worker: &mut Pulling<'_>) -> Result<bool, steps::Error> {
         let began = Instant::now();
-        let (batch, ended) = match worker.work().await? {
-            Worked::Settled(batch, counts) => {
+        let Some((batch, outcome)) = worker.work().await? else { return Ok(false) };
+        let ended = match outcome {
+            Outcome::Settled(counts) => {
                 if let Some(followed) = &counts.followed {
                     entry::followed(&self.stack.spans, &batch.id, followed);
                 }
-                (batch, counts.into())
+                counts.into()
             }
-            Worked::CallAgain { batch, reason } => (batch, Ended::CallAgain { reason }),
-            Worked::ClaimLost(batch) => (batch, Ended::ClaimLost),
-            Worked::Idle => return Ok(false),
+            Outcome::CallAgain { reason, .. } => Ended::CallAgain { reason },
+            Outcome::ClaimLost => Ended::ClaimLost,
+            Outcome::FollowedUp(_) | Outcome::Waits(_) | Outcome::Away(_) | Outcome::Nothing => return Ok(false),
         };
         self.left.update(|left| left.map(|left| left.saturating_sub(1)));
         let line = Line::new(&batch, ended, began.elapsed());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use groupage_core::domain::{Batch, BatchId, Reason, Target};
-use groupage_core::steps::follow_up::Counts;
+use groupage_core::steps::process::Counts;
 use serde::Serialize;
 
 use crate::output::grouped;

@@ -19,10 +19,10 @@ use groupage_core::domain::task::Status;
 use groupage_core::domain::{Pool, RouteName, SessionId, Task, TaskId};
 use groupage_core::ports::{Answer, Call, Downstream, Env, Freshness, NoAnswer, Tasks};
 use groupage_core::routes::{Allowed, Routes};
-use groupage_core::steps::announce::Announced;
-use groupage_core::steps::keeper::Keeper;
+use groupage_core::steps::heartbeat::Heartbeat;
 use groupage_core::steps::process::Processor;
-use groupage_core::steps::work::{Worked, Worker};
+use groupage_core::steps::process::notify::Announced;
+use groupage_core::steps::work::Worker;
 
 /// Runs `work` on a thread with half of the product's stack, and says what it took of it.
 fn on_half<T: Send>(step: &str, work: impl AsyncFnOnce() -> T + Send) -> T {
@@ -266,12 +266,12 @@ async fn work(steps: &AwsStack, routes: &Routes) {
     let (route, announced) = (RouteName::new("pulled"), Announced::default());
     let AwsStack { store, queues: outbox, env, timing, .. } = steps;
     let id = SessionId::within(&Pool::of_route(&route), &env.fresh_id());
-    let keeper = Keeper::new(store, env, *timing, id, "worker");
-    keeper.open().await.unwrap().unwrap();
-    let processor =
-        Processor { store, outbox, downstream: &Done, env, routes, patience_ms: 1_000, announced: &announced };
-    let mut worker = Worker::new(processor, &keeper, route);
-    let working = async { while worker.work().await.unwrap() != Worked::Idle {} };
-    keeper.keep(Box::pin(working)).await.unwrap();
-    keeper.end().await;
+    let heartbeat = &Heartbeat::new(store, env, *timing, id, "worker");
+    heartbeat.open().await.unwrap().unwrap();
+    let (patience_ms, announced, heartbeat) = (1_000, &announced, heartbeat);
+    let processor = Processor { store, outbox, downstream: &Done, env, routes, patience_ms, announced, heartbeat };
+    let mut worker = Worker::new(processor, route);
+    let working = async { while worker.work().await.unwrap().is_some() {} };
+    heartbeat.keep(Box::pin(working)).await.unwrap();
+    heartbeat.end().await;
 }

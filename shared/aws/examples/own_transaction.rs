@@ -25,9 +25,9 @@ use groupage_aws::{Downstreams, Dynamo, Sqs, System};
 use groupage_core::domain::{Exception, Pool, Reason, Results, RouteName, SessionId, TaskId};
 use groupage_core::ports::Env;
 use groupage_core::routes::Allowed;
-use groupage_core::steps::announce::Announced;
-use groupage_core::steps::follow_up::Counts;
-use groupage_core::steps::keeper::Keeper;
+use groupage_core::steps::heartbeat::Heartbeat;
+use groupage_core::steps::process::Counts;
+use groupage_core::steps::process::notify::Announced;
 use groupage_core::steps::process::{Claimed, Processor};
 use groupage_core::steps::work::Worker;
 
@@ -58,6 +58,9 @@ pub async fn drain(
     let routes = stack.routes.current().await?;
     // Nothing is called: this worker is the downstream.
     let downstream = Downstreams::new(config, Allowed::on_own_machine());
+    // The workers of a route find each other by their sessions, and divide its batches.
+    let session = SessionId::within(&Pool::of_route(route), &env.fresh_id());
+    let heartbeat = &Heartbeat::new(store, env, *timing, session, worker);
     let processor = Processor {
         store,
         outbox,
@@ -66,13 +69,11 @@ pub async fn drain(
         routes: &routes,
         patience_ms: 60_000,
         announced: &Announced::default(),
+        heartbeat,
     };
-    // The workers of a route find each other by their sessions, and divide its batches.
-    let session = SessionId::within(&Pool::of_route(route), &env.fresh_id());
-    let keeper = Keeper::new(store, env, *timing, session, worker);
-    keeper.open().await??;
+    heartbeat.open().await??;
     let work = async {
-        let mut worker = Worker::new(processor, &keeper, route.clone());
+        let mut worker = Worker::new(processor, route.clone());
         let mut settled = 0;
         while let Some(claimed) = worker.claim_next().await? {
             settled += usize::from(printer.settle(&worker, stack, claimed).await?.is_some());
@@ -80,9 +81,9 @@ pub async fn drain(
         Ok(settled)
     };
     // Renews the session meanwhile; if that fails, others may have the batch, and the work is dropped where it is.
-    let worked = keeper.keep(Box::pin(work)).await;
+    let worked = heartbeat.keep(Box::pin(work)).await;
     // A clean end: what this worker still has claimed is free at once, not only when its session expires.
-    keeper.end().await;
+    heartbeat.end().await;
     worked?
 }
 

@@ -11,22 +11,22 @@ use groupage_core::memory::Delivery;
 use groupage_core::ports::{Destination, Env};
 use groupage_core::routes::{Route, Routes};
 use groupage_core::steps::Error;
-use groupage_core::steps::announce::Announced;
 use groupage_core::steps::cancel::{self, Cancelling};
 use groupage_core::steps::elect::ElectLeader;
 use groupage_core::steps::erase::{self, Erasing};
 use groupage_core::steps::failed::{Each, Failing};
 use groupage_core::steps::group::GroupBatch;
 use groupage_core::steps::handle::{self, HandleBatch};
+use groupage_core::steps::heartbeat::Heartbeat;
 use groupage_core::steps::hold::Holding;
-use groupage_core::steps::keeper::Keeper;
 use groupage_core::steps::lane::{Ordering, Resumed};
 use groupage_core::steps::process::Processor;
+use groupage_core::steps::process::notify::Announced;
 use groupage_core::steps::register::{Rations, Record, Register, Report};
 use groupage_core::steps::successor::send_successors;
 use groupage_core::steps::sweep::{Budget, Sweep};
 use groupage_core::steps::track::Lifetimes;
-use groupage_core::steps::work::{Worked, Worker};
+use groupage_core::steps::work::Worker;
 
 use super::World;
 use crate::faulty::Faulty;
@@ -180,8 +180,8 @@ impl World {
         let (downstream, env) = (Faulty::new(&self.downstream, process), process.env());
         let route = RouteName::new(route);
         let id = SessionId::within(&Pool::of_route(&route), &env.fresh_id());
-        let keeper = Keeper::new(&store, env, Timing::default(), id, "test");
-        if !matches!(keeper.open().await, Ok(Ok(()))) {
+        let heartbeat = Heartbeat::new(&store, env, Timing::default(), id, "test");
+        if !matches!(heartbeat.open().await, Ok(Ok(()))) {
             return;
         }
         let announced = &Announced::default();
@@ -191,19 +191,20 @@ impl World {
                 let Some((_, known)) = versions.last() else { return };
                 let routes = &known[0];
                 let (store, outbox, downstream) = (&store, &outbox, &downstream);
-                let processor = Processor { store, outbox, downstream, env, routes, patience_ms: 10_000, announced };
-                let mut worker = Worker::new(processor, &keeper, route.clone());
+                let (patience_ms, heartbeat) = (10_000, &heartbeat);
+                let processor = Processor { store, outbox, downstream, env, routes, patience_ms, announced, heartbeat };
+                let mut worker = Worker::new(processor, route.clone());
                 // It goes by other routes once it has heard of them.
                 while versions.len() == self.versions().len() {
                     let is_pulled = routes.get(&route).is_some_and(Route::is_pulled);
-                    match if is_pulled { worker.work().await } else { Ok(Worked::Idle) } {
-                        Ok(Worked::Idle) | Err(_) => env.sleep(IDLE_MS).await,
-                        Ok(Worked::Settled(..) | Worked::CallAgain { .. } | Worked::ClaimLost(_)) => {}
+                    match if is_pulled { worker.work().await } else { Ok(None) } {
+                        Ok(None) | Err(_) => env.sleep(IDLE_MS).await,
+                        Ok(Some(_)) => {}
                     }
                 }
             }
         };
         // Its end is the session's.
-        let _: Result<(), _> = keeper.keep(work).await;
+        let _: Result<(), _> = heartbeat.keep(work).await;
     }
 }

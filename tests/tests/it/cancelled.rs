@@ -7,7 +7,7 @@ use groupage_core::domain::shown::Shown;
 use groupage_core::domain::{BatchId, RouteName, Task, TaskId};
 use groupage_core::ports::{Batches, Env};
 use groupage_core::steps::cancel::Cancelling;
-use groupage_core::steps::follow_up::follow_up;
+use groupage_core::steps::process::follow_up;
 use groupage_tests::clock::in_virtual_time;
 use groupage_tests::downstream::{Scripted, ok};
 use groupage_tests::promises::broken;

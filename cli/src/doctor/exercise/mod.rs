@@ -24,11 +24,11 @@ use groupage_core::domain::session::Timing;
 use groupage_core::domain::{Pool, SessionId, TaskId};
 use groupage_core::ports::{Destination, Env, Freshness, Outgoing, Sessions, Tasks, send_all};
 use groupage_core::routes::Routes;
-use groupage_core::steps::announce::Announced;
 use groupage_core::steps::failed::Failing;
-use groupage_core::steps::keeper::Keeper;
+use groupage_core::steps::heartbeat::Heartbeat;
 use groupage_core::steps::process::Processor;
-use groupage_core::steps::work::{Worked, Worker};
+use groupage_core::steps::process::notify::Announced;
+use groupage_core::steps::work::Worker;
 use groupage_doctor::Finding;
 use indicatif::ProgressBar;
 
@@ -111,19 +111,19 @@ impl Exercise {
 
     async fn perform(&self) -> Result<Outcome> {
         let id = SessionId::within(&Pool::of_route(&canary::route()), &System.fresh_id());
-        let keeper = Keeper::new(&self.store, &System, self.timing, id, format!("doctor of {}", stack::person()));
-        if keeper.open().await?.is_err() {
+        let heartbeat = Heartbeat::new(&self.store, &System, self.timing, id, format!("doctor of {}", stack::person()));
+        if heartbeat.open().await?.is_err() {
             bail!("no session can be opened");
         }
         let is_over = AtomicBool::new(false);
-        let performed = keeper
+        let performed = heartbeat
             .keep(Box::pin(async {
-                let (sent, ()) = join!(self.send_and_wait(&is_over), self.work(&keeper, &is_over));
+                let (sent, ()) = join!(self.send_and_wait(&is_over), self.work(&heartbeat, &is_over));
                 sent
             }))
             .await;
         // Not left to expire: the next exercise may begin at once.
-        keeper.end().await;
+        heartbeat.end().await;
         let sent = performed??;
         let outcome = self.outcome(sent).await?;
         self.leave_nothing(&outcome).await?;
@@ -132,7 +132,7 @@ impl Exercise {
 
     /// Works on whatever batch of the canary route there is, until all is over and none is left. What fails is tried
     /// again: the end of patience judges it.
-    async fn work(&self, keeper: &Keeper<'_, Dynamo, System>, is_over: &AtomicBool) {
+    async fn work(&self, heartbeat: &Heartbeat<'_, Dynamo, System>, is_over: &AtomicBool) {
         let Self { store, queues: outbox, routes, echo, .. } = self;
         let processor = Processor {
             store,
@@ -142,12 +142,13 @@ impl Exercise {
             routes,
             patience_ms: ANSWER_MS,
             announced: &Announced::default(),
+            heartbeat,
         };
-        let mut worker = Worker::new(processor, keeper, canary::route());
+        let mut worker = Worker::new(processor, canary::route());
         loop {
             match worker.work().await {
-                Ok(Worked::Settled(..) | Worked::CallAgain { .. } | Worked::ClaimLost(_)) => continue,
-                Ok(Worked::Idle) => {}
+                Ok(Some(_)) => continue,
+                Ok(None) => {}
                 Err(error) => tracing::warn!(%error, "trying again"),
             }
             if is_over.load(Ordering::Relaxed) {

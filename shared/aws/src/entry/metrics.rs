@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use groupage_core::domain::time::Timestamp;
-use groupage_core::steps::follow_up;
+use groupage_core::steps::process;
 use serde_json::json;
 
 /// The CloudWatch namespace.
@@ -128,7 +128,7 @@ impl Counts {
     }
 
     /// Adds what a recorded outcome came to.
-    pub fn add_settled(&mut self, settled: &follow_up::Counts) {
+    pub fn add_settled(&mut self, settled: &process::Counts) {
         self.add(Metric::CallsSettled, 1);
         self.add(Metric::TasksSucceeded, settled.succeeded);
         self.add(Metric::TasksFailed, settled.failed);
@@ -141,7 +141,7 @@ impl Counts {
 
     /// Adds what an outcome meant to those behind its members, and what became of its notices. A worker that repeats a
     /// follow-up that died counts it again, and may be the only one who does.
-    pub fn add_repeated(&mut self, settled: &follow_up::Counts) {
+    pub fn add_repeated(&mut self, settled: &process::Counts) {
         self.add(Metric::LanesStopped, settled.lanes_stopped);
         self.add(Metric::TasksPassedOver, settled.passed_over);
         self.add(Metric::NoticesRefused, settled.untold);
@@ -209,7 +209,7 @@ mod tests {
     fn successes_and_failures_are_published_together_and_never_both_as_zero() {
         let settled = |succeeded, failed, returned| {
             let mut counts = Counts::default();
-            counts.add_settled(&follow_up::Counts { succeeded, failed, returned, ..follow_up::Counts::default() });
+            counts.add_settled(&process::Counts { succeeded, failed, returned, ..process::Counts::default() });
             let line = counts.to_emf("f", Timestamp(0)).unwrap();
             let line: serde_json::Value = serde_json::from_str(&line).unwrap();
             let declared = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap().len();

@@ -4,20 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
+use groupage_core::domain::BatchId;
 use groupage_core::domain::message::{Elect, Group, Handle};
 use groupage_core::domain::retry::Retryable;
 use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
 use groupage_core::ports::{Downstream, Env, Inbox, Outbox, Store};
 use groupage_core::routes::Routes;
-use groupage_core::steps::announce::{Announced, Refused};
+use groupage_core::steps::Error;
 use groupage_core::steps::elect::{self, ElectLeader};
 use groupage_core::steps::group::{self, GroupBatch};
-use groupage_core::steps::handle::{self, Delivery, HandleBatch};
+use groupage_core::steps::handle::{Delivery, HandleBatch};
+use groupage_core::steps::process::notify::{Announced, Refusals};
+use groupage_core::steps::process::{self, Outcome};
 use groupage_core::steps::register::{Asked, Rations, Record, Register};
 use groupage_core::steps::sweep::{self, Sweep};
 use groupage_core::steps::track::Lifetimes;
-use groupage_core::steps::{Error, follow_up};
 use tracing::{debug, error, info, warn};
 
 use super::mapping::{GROUP, TASKS};
@@ -227,66 +229,25 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
     let fates = records::each(event, |received: Received<Handle>| async move {
         braked.look(received.message.copies.is_braked(env.now()), &received.message_id);
         let batch = received.message.batch.clone();
-        let outcome =
-            step.run(received.message, Delivery { receipt: &received.receipt, received: received.received }).await?;
-        match &outcome {
-            handle::Outcome::Settled(counts) => {
-                let follow_up::Counts { succeeded, failed, ended, returned, unknown_items, unknown_events, .. } = counts;
-                let follow_up::Counts { lanes_stopped, passed_over, .. } = counts;
-                info!(%batch, succeeded, failed, ended, returned, "batch settled");
-                if *lanes_stopped > 0 {
-                    warn!(%batch, lanes_stopped, passed_over, "failed tasks stop their order keys: see `groupage lane`");
-                }
-                if *unknown_events > 0 {
-                    warn!(%batch, unknown_events, "no stream knows these events (any more)");
-                }
-                if *unknown_items > 0 {
-                    warn!(%batch, unknown_items, "no tracker counts these items (any more)");
-                }
-            }
-            handle::Outcome::CallAgain { reason, begins_outage: false } => {
-                info!(%batch, %reason, "the call will be made again");
-            }
-            handle::Outcome::CallAgain { reason, begins_outage: true } => {
-                warn!(%batch, %reason, "the downstream is away: one call at a time is made until one is answered");
-            }
-            handle::Outcome::ClaimLost => warn!(%batch, "the claim was lost: the call's result is dropped"),
-            handle::Outcome::FollowedUp(_)
-            | handle::Outcome::Waits
-            | handle::Outcome::Away
-            | handle::Outcome::Nothing => {
-                debug!(%batch, ?outcome, "no call");
-            }
-        }
-        if let handle::Outcome::Settled(counts) | handle::Outcome::FollowedUp(counts) = &outcome {
-            if let Some(followed) = &counts.followed {
-                spans::followed(&stack.spans, &batch, followed);
-            }
-            let follow_up::Counts { untold, undeliverable, refusal, .. } = counts;
-            let refusal = refusal.as_deref().unwrap_or_default();
-            if *untold > 0 {
-                warn!(%batch, untold, refusal, "notices are refused; the batch remembers which, and they are sent again");
-            }
-            if *undeliverable > 0 {
-                error!(%batch, undeliverable, refusal, "notices were refused for a day: they are in the rejected queue");
-            }
-        }
+        let delivery = Delivery { receipt: &received.receipt, received: received.received };
+        let outcome = step.run(received.message, delivery).await?;
+        log_outcome(stack, &batch, &outcome);
         Ok(if outcome.keeps_its_message() { Fate::Keep(outcome) } else { Fate::Done(outcome) })
     })
     .await;
     let mut handled = braked.counted(summarise(fates, |outcome, counts| match outcome {
-        handle::Outcome::Settled(settled) => counts.add_settled(&settled),
-        handle::Outcome::CallAgain { begins_outage, .. } => {
+        Outcome::Settled(settled) => counts.add_settled(&settled),
+        Outcome::CallAgain { begins_outage, .. } => {
             counts.add(Metric::CallsRetried, 1);
             counts.add(Metric::OutagesBegun, usize::from(begins_outage));
         }
-        handle::Outcome::Away => counts.add(Metric::CallsHeldBack, 1),
-        handle::Outcome::ClaimLost => counts.add(Metric::ClaimsLost, 1),
-        handle::Outcome::Waits => counts.add(Metric::CallsWaited, 1),
-        handle::Outcome::FollowedUp(settled) => counts.add_repeated(&settled),
-        handle::Outcome::Nothing => {}
+        Outcome::Away(_) => counts.add(Metric::CallsHeldBack, 1),
+        Outcome::ClaimLost => counts.add(Metric::ClaimsLost, 1),
+        Outcome::Waits(_) => counts.add(Metric::CallsWaited, 1),
+        Outcome::FollowedUp(settled) => counts.add_repeated(&settled),
+        Outcome::Nothing => {}
     }));
-    let Refused { untold, undeliverable, refusal } = announced.take();
+    let Refusals { untold, undeliverable, refusal } = announced.take();
     let refusal = refusal.unwrap_or_default();
     if untold > 0 {
         warn!(untold, refusal, "notices of outages are refused; the gates remember which, and they are sent again");
@@ -297,6 +258,46 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
         handled.counts.add(Metric::NoticesUndeliverable, undeliverable);
     }
     handled
+}
+
+/// Says what became of a batch, to people and to a collector of traces.
+fn log_outcome<S, Q, E>(stack: &Stack<S, Q, E>, batch: &BatchId, outcome: &Outcome) {
+    let counts = match outcome {
+        Outcome::CallAgain { reason, begins_outage: false, .. } => {
+            return info!(%batch, %reason, "the call will be made again");
+        }
+        Outcome::CallAgain { reason, begins_outage: true, .. } => {
+            return warn!(%batch, %reason, "the downstream is away: one call at a time is made until one is answered");
+        }
+        Outcome::ClaimLost => return warn!(%batch, "the claim was lost: the call's result is dropped"),
+        Outcome::Waits(_) | Outcome::Away(_) | Outcome::Nothing => return debug!(%batch, ?outcome, "no call"),
+        Outcome::FollowedUp(counts) => counts,
+        Outcome::Settled(counts) => {
+            let process::Counts { succeeded, failed, ended, returned, lanes_stopped, passed_over, .. } = counts;
+            info!(%batch, succeeded, failed, ended, returned, "batch settled");
+            if *lanes_stopped > 0 {
+                warn!(%batch, lanes_stopped, passed_over, "failed tasks stop their order keys: see `groupage lane`");
+            }
+            if counts.unknown_events > 0 {
+                warn!(%batch, unknown_events = counts.unknown_events, "no stream knows these events (any more)");
+            }
+            if counts.unknown_items > 0 {
+                warn!(%batch, unknown_items = counts.unknown_items, "no tracker counts these items (any more)");
+            }
+            counts
+        }
+    };
+    if let Some(followed) = &counts.followed {
+        spans::followed(&stack.spans, batch, followed);
+    }
+    let process::Counts { untold, undeliverable, refusal, .. } = counts;
+    let refusal = refusal.as_deref().unwrap_or_default();
+    if *untold > 0 {
+        warn!(%batch, untold, refusal, "notices are refused; the batch remembers which, and they are sent again");
+    }
+    if *undeliverable > 0 {
+        error!(%batch, undeliverable, refusal, "notices were refused for a day: they are in the rejected queue");
+    }
 }
 
 /// sweep. Its schedule calls it again after `every_ms`, whatever became of this run. Without routes, or if a port did

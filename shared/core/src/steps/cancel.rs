@@ -16,9 +16,10 @@ use futures::{StreamExt, stream};
 
 use super::admit::Gatekeeper;
 use super::lane::{Ordering, Over};
-use super::notices::{Refused as Refusal, send_notices};
+use super::notices::{Notified, Refused as Refusal, send_notices};
+use super::process::{follow_up, tell_of_omitted};
 use super::shape::{Outcome, Tries, handle};
-use super::{CONCURRENCY, Error, follow_up, ties, track};
+use super::{CONCURRENCY, Error, observers, track};
 use crate::domain::batch::{Assumes, Batch, Status};
 use crate::domain::cancelled::{Cancels, Leaves, Refused};
 use crate::domain::ended::Ended as How;
@@ -235,12 +236,12 @@ impl<S: Tasks + Batches + Gates + Lanes + Trackers + Streams, Q: Outbox, E: Env>
         match &batch.status {
             Status::Frozen | Status::Paused { .. } => {
                 // What of this cannot be noted, the batch's follow-up does once more.
-                let _: Batch = follow_up::tell_of_omitted(store, outbox, env, route, batch).await?;
+                let _: Batch = tell_of_omitted(store, outbox, env, route, batch).await?;
             }
             Status::Settled { .. } => {
                 // It may have waited with a ticket, and kept a place.
                 Gatekeeper { store, env }.clear(route, &batch).await?;
-                follow_up::follow_up(store, outbox, env, route, &batch, None).await?;
+                follow_up(store, outbox, env, route, &batch, None).await?;
             }
             // A write would take the claim of its worker away.
             Status::InProgress { .. } | Status::Open { .. } | Status::Closing | Status::Empty | Status::Void => {}
@@ -331,7 +332,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Cancelling<'_, S,
         let Self { store, outbox, env } = *self;
         let Ended { id, round, target, reason, ties, at, trace } = ended;
         let notify = routes.get(&target.route()).map(|route| route.notify.clone()).unwrap_or_default();
-        let heard = ties::tell(store, outbox, env, vec![(ties.clone(), tracker::Outcome::Failed)]).await.all();
+        let heard = observers::observe(store, outbox, env, vec![(ties.clone(), tracker::Outcome::Failed)]).await.all();
         // A task that need not run holds back none of those after it.
         let over = ties.lane.map(|lane| Over { task: id.clone(), round, lane, outcome: tracker::Outcome::Failed });
         let over: Vec<Over> = over.into_iter().collect();
@@ -342,10 +343,10 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Cancelling<'_, S,
         let to = Destination::Notification(notify.failure.clone());
         let notice =
             (notify.failure != NotificationQueue::None).then(|| (at, Outgoing::json(to, &event, 0).traced(trace)));
-        let refusals = send_notices((outbox, env), notice.into_iter().collect(), Refusal::ComesAgain).await;
+        let mut refusals = send_notices((outbox, env), notice.into_iter().collect(), Refusal::ComesAgain).await;
         heard?;
         handed?;
-        let refusal = refusals?.pop().flatten();
+        let refusal = refusals.pop().and_then(Notified::refusal);
         if refusal.is_none() {
             store.heard_of(id, round).await?;
         }

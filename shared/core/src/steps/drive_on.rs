@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::finish::written;
 use super::{CONCURRENCY, Error};
+use crate::domain::WorkflowId;
 use crate::domain::batch::{Batch, Status};
 use crate::domain::copies::Copies;
-use crate::domain::id::{BatchId, Target};
-use crate::domain::message::{Due, Elect, Finish, Group, Handle};
+use crate::domain::id::{BatchId, Target, digest};
+use crate::domain::message::{Due, Elect, Election, Finish, Group, Handle};
 use crate::domain::task::{self, Candidate, Task, Ties};
 use crate::domain::time::Timestamp;
 use crate::domain::tracker::Outcome;
@@ -90,6 +91,19 @@ pub fn due_message(target: &Target, tasks: Vec<Candidate>, at: Timestamp, now: T
     let delay_ms = at.since(now);
     let due = Due { target: target.clone(), at, tasks };
     (delay_ms <= MAX_DELAY_MS).then(|| Outgoing::elect(&Elect::Due(due), delay_ms))
+}
+
+/// Lets scheduled tasks wait whose time has come. A repeat finds them waiting and elects again.
+pub(super) async fn fall_due(store: &impl Tasks, env: &impl Env, due: Due) -> Result<Election, Error> {
+    let Due { target, at, tasks } = due;
+    let first = tasks.first().map_or("", |task| task.id.as_str());
+    let workflow = WorkflowId::new(digest(&["due", target.as_str(), first]));
+    // This clock may be behind that by which the message was delayed.
+    let now = env.now().max(at);
+    let falling = tasks.iter().map(|task| store.fall_due((&task.id, task.traits), &target, now)).collect::<Vec<_>>();
+    let waiting: Vec<_> = stream::iter(falling).buffer_unordered(CONCURRENCY).try_collect().await?;
+    let tasks = waiting.into_iter().flatten().map(|waiting| waiting.candidate).collect();
+    Ok(Election { workflow, target, tasks, since: now, attempt: 0, signalled: None, copies: Copies::NONE })
 }
 
 async fn by_batch(

@@ -9,21 +9,22 @@
 //! them anew, since SQS is paid by the request.
 
 use futures::future::try_join;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 
 use super::ballot::within_reach;
+use super::drive_on::fall_due;
 use super::fill::Gathered;
+use super::process::put_back;
 use super::successor::Successor;
-use super::{CONCURRENCY, Error, follow_up, lease_ms, still_waiting};
+use super::{Error, lease_ms, still_waiting};
 use crate::domain::batch::Pace;
 use crate::domain::drain::Drain;
-use crate::domain::id::digest;
 use crate::domain::lock::{self, Bid, Holder, Lock, Term};
-use crate::domain::message::{Due, Elect, Election, Lead, Return, Returning};
+use crate::domain::message::{Elect, Election, Lead};
 use crate::domain::retry::election_delay_ms;
 use crate::domain::task::Candidate;
 use crate::domain::{Copies, Fence, Shard, Target, Timestamp, WorkflowId};
-use crate::ports::{Acquired, Batches, Env, Freshness, Locks, PutBack, Signalled, Tasks, WayBack};
+use crate::ports::{Acquired, Batches, Env, Freshness, Locks, Signalled, Tasks};
 use crate::routes::{Route, Routes};
 
 /// How an election ended for one workflow.
@@ -105,11 +106,11 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
             Elect::Several(elections) if redelivered => Ok(self.take_apart(elections)),
             Elect::Several(elections) => Ok(self.elect_each(elections).await),
             Elect::Returning(returning) => {
-                let election = self.put_back(returning).await?;
+                let election = put_back(self.store, self.env, returning).await?;
                 Ok(Decided::one(self.elect(election, false).await?))
             }
             Elect::Due(due) => {
-                let election = self.fall_due(due).await?;
+                let election = fall_due(self.store, self.env, due).await?;
                 Ok(Decided::one(self.elect(election, false).await?))
             }
         }
@@ -333,54 +334,6 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
             count *= 4;
         }
         Ok(Vec::new())
-    }
-
-    /// Lets scheduled tasks wait whose time has come. A repeat finds them waiting and elects again.
-    async fn fall_due(&self, due: Due) -> Result<Election, Error> {
-        let Due { target, at, tasks } = due;
-        let first = tasks.first().map_or("", |task| task.id.as_str());
-        let workflow = WorkflowId::new(digest(&["due", target.as_str(), first]));
-        // This clock may be behind that by which the message was delayed.
-        let now = self.env.now().max(at);
-        let falling =
-            tasks.iter().map(|task| self.store.fall_due((&task.id, task.traits), &target, now)).collect::<Vec<_>>();
-        let waiting: Vec<_> = stream::iter(falling).buffer_unordered(CONCURRENCY).try_collect().await?;
-        let tasks = waiting.into_iter().flatten().map(|waiting| waiting.candidate).collect();
-        Ok(Election { workflow, target, tasks, since: now, attempt: 0, signalled: None, copies: Copies::NONE })
-    }
-
-    /// Puts a settled batch's returning members back to waiting. A repeat finds them there and elects again.
-    async fn put_back(&self, returning: Return) -> Result<Election, Error> {
-        let Return { batch, target, tasks } = returning;
-        // A repeat must be the same workflow: it may lead already.
-        let first = tasks.first().map_or("", |returning| returning.task.id.as_str());
-        let workflow = WorkflowId::new(digest(&["return", batch.as_str(), first]));
-        let (batch, target_ref, now) = (&batch, &target, self.env.now());
-        let seen = self.store.batch(batch).await?;
-        // Tables that were restored since it was sent may have the batch without this outcome: it is to be called yet.
-        let comes_back = |of: &Returning| seen.as_ref().is_none_or(|seen| seen.sends_back(&of.task));
-        let waiting: Vec<Option<Candidate>> = stream::iter(tasks.into_iter().filter(comes_back))
-            .map(|returning| async move {
-                let (member, attempts) = (&returning.task, returning.attempts);
-                let back = WayBack { member, batch, target: target_ref, attempts, at: now };
-                Ok::<_, Error>(match self.store.put_back(back).await? {
-                    PutBack::Waits => Some(Candidate { round: member.round.next(), ..member.clone() }),
-                    PutBack::MovedOn | PutBack::Ended => None,
-                })
-            })
-            .buffer_unordered(CONCURRENCY)
-            .try_collect()
-            .await?;
-        // The last members to return leave nothing for sweep to look after. Its follow-up may have been under way.
-        let settled = match seen {
-            Some(seen) if !seen.is_returning() => self.store.batch(batch).await?,
-            seen => seen,
-        };
-        if let Some(settled) = settled {
-            follow_up::returned(self.store, &settled).await?;
-        }
-        let tasks = waiting.into_iter().flatten().collect();
-        Ok(Election { workflow, target, tasks, since: now, attempt: 0, signalled: None, copies: Copies::NONE })
     }
 }
 

@@ -6,53 +6,16 @@
 
 use super::Error;
 use super::admit::Wait;
-use super::announce::Announced;
-use super::follow_up::{Counts, follow_up};
-use super::keeper::Keeper;
-use super::process::{Processed, Processor};
+use super::heartbeat::Heartbeat;
+use super::process::notify::Announced;
+use super::process::{Outcome, Processor};
+use crate::domain::SessionId;
 use crate::domain::batch::{Assumes, Batch};
 use crate::domain::message::Handle;
 use crate::domain::retry::{again_delay_ms, gate_delay_ms, turn_delay_ms};
 use crate::domain::session::Timing;
-use crate::domain::{Reason, SessionId};
 use crate::ports::{Destination, Downstream, Env, Inbox, Outbox, Outgoing, Store, Stored, postpone_one, send_all};
 use crate::routes::Routes;
-
-/// What became of a batch in this delivery.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Its outcome is recorded, by this delivery's call. While a notice is untold the message must stay.
-    Settled(Counts),
-    /// The call failed for now; a delayed copy is on its way.
-    CallAgain {
-        /// Why.
-        reason: Reason,
-        /// Whether the gate was closed by it to all but one call at a time.
-        begins_outage: bool,
-    },
-    /// The claim was lost and the call's result dropped. The message must stay: the worker that has the claim may be
-    /// dead.
-    ClaimLost,
-    /// Another delivery recorded the outcome; what follows from it was derived once more.
-    FollowedUp(Counts),
-    /// It waits for its gates or for another worker; a delayed copy is on its way.
-    Waits,
-    /// Its downstream is away, or a person holds calls back; a delayed copy is on its way.
-    Away,
-    /// There was nothing to do.
-    Nothing,
-}
-
-impl Outcome {
-    /// Whether the message must stay: it comes again.
-    pub const fn keeps_its_message(&self) -> bool {
-        match self {
-            Self::ClaimLost => true,
-            Self::Settled(counts) | Self::FollowedUp(counts) => counts.untold > 0,
-            Self::CallAgain { .. } | Self::Waits | Self::Away | Self::Nothing => false,
-        }
-    }
-}
 
 /// batch-handler, over its ports.
 #[derive(Debug)]
@@ -121,35 +84,30 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
         }
         let batch = Batch { ticket: message.ticket.or(batch.ticket), ..batch };
         let session = SessionId::of_handler(&env.fresh_id());
-        let keeper = Keeper::new(store, env, self.timing, session, self.worker);
-        let processor =
-            Processor { store, outbox: queue, downstream, env, routes, patience_ms: PATIENCE_MS, announced };
-        let processed = keeper.keep(Box::pin(processor.process(batch, &keeper))).await;
-        keeper.end().await;
-        match processed.unwrap_or(Ok(Processed::ClaimLost))? {
-            Processed::Recorded(settled, traces) => {
-                follow_up(store, queue, env, route, &settled, Some(traces)).await.map(Outcome::Settled)
-            }
-            Processed::CallAgain { reason, until, begins_outage } => {
-                self.come_back(message, until.since(env.now())).await?;
-                Ok(Outcome::CallAgain { reason, begins_outage })
-            }
-            Processed::Away(until) => {
-                self.come_back(message, until.since(env.now())).await?;
-                Ok(Outcome::Away)
-            }
-            Processed::Waits(Wait { until, ticket }) => {
-                let ahead_ms = until.map_or(0, |until| until.since(env.now()));
+        let heartbeat = &Heartbeat::new(store, env, self.timing, session, self.worker);
+        let patience_ms = PATIENCE_MS;
+        let processor = Processor { store, outbox: queue, downstream, env, routes, patience_ms, announced, heartbeat };
+        let stage = heartbeat.keep(Box::pin(processor.process(batch))).await;
+        heartbeat.end().await;
+        let outcome = processor.settle(stage.unwrap_or_else(|lost| Err(lost.into()))).await?;
+        self.come_back_after(message, &outcome).await?;
+        Ok(outcome)
+    }
+
+    /// Sends a delayed copy of the message if there is something to come back for.
+    async fn come_back_after(&self, message: Handle, outcome: &Outcome) -> Result<(), Error> {
+        let now = self.env.now();
+        match outcome {
+            Outcome::CallAgain { until, .. } | Outcome::Away(until) => self.come_back(message, until.since(now)).await,
+            Outcome::Waits(Wait { until, ticket }) => {
+                let ahead_ms = until.map_or(0, |until| until.since(now));
                 let delay_ms = match ticket {
                     Some(_) => turn_delay_ms(ahead_ms),
-                    None => ahead_ms + gate_delay_ms(message.waits, env.random()),
+                    None => ahead_ms + gate_delay_ms(message.waits, self.env.random()),
                 };
-                self.come_back(Handle { ticket: ticket.or(message.ticket), ..message }, delay_ms).await?;
-                Ok(Outcome::Waits)
+                self.come_back(Handle { ticket: ticket.or(message.ticket), ..message }, delay_ms).await
             }
-            Processed::ClaimLost => Ok(Outcome::ClaimLost),
-            Processed::FollowedUp(counts) => Ok(Outcome::FollowedUp(counts)),
-            Processed::Nothing => Ok(Outcome::Nothing),
+            Outcome::Settled(_) | Outcome::FollowedUp(_) | Outcome::ClaimLost | Outcome::Nothing => Ok(()),
         }
     }
 

@@ -6,28 +6,24 @@
 
 mod admit;
 mod agree;
-pub mod announce;
 mod ballot;
-mod call;
 pub mod cancel;
-mod claim;
 mod drive_on;
 pub mod elect;
 pub mod erase;
 pub mod failed;
 mod fill;
 mod finish;
-pub mod follow_up;
 pub mod group;
 pub mod handle;
+pub mod heartbeat;
 pub mod hold;
-pub mod keeper;
 pub mod lane;
 pub mod list;
 pub mod look;
 mod notices;
+mod observers;
 pub mod process;
-mod processor;
 pub mod register;
 pub mod revive;
 pub mod shape;
@@ -36,7 +32,6 @@ mod still;
 pub mod stream;
 pub mod successor;
 pub mod sweep;
-mod ties;
 pub mod track;
 pub mod work;
 

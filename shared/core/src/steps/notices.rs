@@ -1,10 +1,12 @@
-//! Notices of tasks that ended apart from a batch's outcome.
-//!
-//! A queue that refuses them keeps nobody back: their sender goes on, and sends them again later.
+//! Sending notices. A queue that refuses them keeps nobody back: their sender goes on, and sends them again later.
+//! What a queue has refused for a day goes to the rejected queue.
 
 use crate::domain::Timestamp;
 use crate::domain::notice::{self, is_undeliverable};
-use crate::ports::{Destination, Env, Error, Outbox, Outgoing, Result, send_all};
+use crate::ports::{Destination, Env, Error, Outbox, Outgoing};
+
+/// A message, and the positions of the members that it is about.
+pub(super) type About = (Vec<usize>, Outgoing);
 
 /// What becomes of a notice that its queue refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,27 +17,58 @@ pub(super) enum Refused {
     IsRejected,
 }
 
-/// Sends notices, each of what was settled then. Returns for each why it is to be sent again, if it is.
+/// What sending a notice came to.
+#[derive(Clone, Debug)]
+pub(super) enum Notified {
+    /// Its queue has it.
+    Yes,
+    /// Its queue refuses it, as this says; the rejected queue has it.
+    Undeliverable(Error),
+    /// It is to be sent again.
+    Refused(Error),
+}
+
+impl Notified {
+    /// Why it is to be sent again, if it is.
+    pub(super) fn refusal(self) -> Option<Error> {
+        match self {
+            Self::Yes | Self::Undeliverable(_) => None,
+            Self::Refused(error) => Some(error),
+        }
+    }
+}
+
+/// Sends notices, each of what was settled then.
 pub(super) async fn send_notices(
     (outbox, env): (&impl Outbox, &impl Env),
     notices: Vec<(Timestamp, Outgoing)>,
     refused: Refused,
-) -> Result<Vec<Option<Error>>> {
+) -> Vec<Notified> {
     let answers = outbox.send(notices.iter().map(|(_, notice)| notice.clone()).collect()).await;
     let is_rejected = |at| refused == Refused::IsRejected || is_undeliverable(at, env.now());
-    let (mut rejected, mut refusals) = (Vec::new(), Vec::new());
-    for ((at, notice), answer) in notices.into_iter().zip(answers) {
-        let is_given_up = answer.is_err() && is_rejected(at);
-        rejected.extend(is_given_up.then(|| undeliverable(notice)));
-        refusals.push(answer.err().filter(|_| !is_given_up));
+    let (mut rejected, mut given_up, mut notified) = (Vec::new(), Vec::new(), Vec::new());
+    for (position, ((at, notice), answer)) in notices.into_iter().zip(answers).enumerate() {
+        if answer.is_err() && is_rejected(at) {
+            rejected.push(undeliverable(notice));
+            given_up.push(position);
+        }
+        notified.push(answer.map_or_else(Notified::Refused, |()| Notified::Yes));
     }
-    send_all(outbox, rejected).await?;
-    Ok(refusals)
+    if !rejected.is_empty() {
+        for (position, answer) in given_up.into_iter().zip(outbox.send(rejected).await) {
+            if let (Ok(()), Some(one)) = (answer, notified.get_mut(position))
+                && let Notified::Refused(error) = one
+            {
+                *one = Notified::Undeliverable(error.clone());
+            }
+        }
+    }
+    notified
 }
 
 /// A notice that its queue has refused for too long, as it goes to the rejected queue: with the queue, for a person who
 /// sends it again.
-pub(super) fn undeliverable(notice: Outgoing) -> Outgoing {
+fn undeliverable(notice: Outgoing) -> Outgoing {
     let queue = match &notice.to {
         Destination::Notification(queue) => queue.to_string(),
         Destination::Tasks

@@ -9,40 +9,17 @@
 use std::collections::HashMap;
 
 use super::Error;
-use super::claim::scopes;
-use super::follow_up::{Counts, follow_up};
-use super::keeper::Keeper;
-use super::process::{Claimed, Processed, Processor, Tried};
+use super::process::{Claimed, Counts, Outcome, Processor, Stop, follow_up, scopes};
 use crate::domain::gate::IN_PLACE_MS;
 use crate::domain::session::share;
 use crate::domain::task::traces;
-use crate::domain::trace::Traces;
-use crate::domain::{Batch, BatchId, Part, Pool, Reason, RouteName, SessionId, Timestamp};
+use crate::domain::{Batch, BatchId, Part, Pool, RouteName, SessionId, Timestamp};
 use crate::ports::{Downstream, Env, Look, Outbox, Store};
-
-/// What a worker did with one batch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Worked {
-    /// Its outcome is recorded.
-    Settled(Batch, Counts),
-    /// The call failed for now; somebody will make it again.
-    CallAgain {
-        /// The batch, as it was claimed.
-        batch: Batch,
-        /// Why.
-        reason: Reason,
-    },
-    /// Another worker has it now, and this one's result was dropped.
-    ClaimLost(Batch),
-    /// No batch can be claimed now.
-    Idle,
-}
 
 /// A worker of one route, over its ports.
 #[derive(Debug)]
 pub struct Worker<'a, S, Q, D, E> {
     processor: Processor<'a, S, Q, D, E>,
-    keeper: &'a Keeper<'a, S, E>,
     route: RouteName,
     later: HashMap<BatchId, Later>,
     /// From when on it also tries batches whose time has not come: a limit may have been raised since they were told.
@@ -55,7 +32,7 @@ pub struct Worker<'a, S, Q, D, E> {
 enum Found {
     /// A batch that is to be called.
     Claimed(Box<Claimed>),
-    /// A batch that ended with its lost worker.
+    /// A batch that ended without a call.
     Ended(Box<Batch>, Counts),
 }
 
@@ -75,36 +52,26 @@ const LOOK: usize = 10;
 
 impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     /// A worker whose session lies in the pool of `route`. It may claim once the session is opened.
-    pub fn new(processor: Processor<'a, S, Q, D, E>, keeper: &'a Keeper<'a, S, E>, route: RouteName) -> Self {
-        Self { processor, keeper, route, later: HashMap::new(), peeks_at: Timestamp(0), left: Vec::new() }
+    pub fn new(processor: Processor<'a, S, Q, D, E>, route: RouteName) -> Self {
+        Self { processor, route, later: HashMap::new(), peeks_at: Timestamp(0), left: Vec::new() }
     }
 
-    /// Claims and processes one batch, if one can be claimed.
+    /// Claims and processes one batch; `None` if none can be claimed now.
     ///
     /// # Errors
     /// A port did not answer, or another worker came first; try again.
-    pub async fn work(&mut self) -> Result<Worked, Error> {
+    pub async fn work(&mut self) -> Result<Option<(Batch, Outcome)>, Error> {
         let claimed = match self.next().await? {
             Some(Found::Claimed(claimed)) => claimed,
-            Some(Found::Ended(settled, counts)) => return Ok(Worked::Settled(*settled, counts)),
-            None => return Ok(Worked::Idle),
+            Some(Found::Ended(batch, counts)) => return Ok(Some((*batch, Outcome::Settled(counts)))),
+            None => return Ok(None),
         };
-        let batch = claimed.batch.clone();
-        let processed = self.processor.finish(*claimed, self.keeper).await;
-        if processed.is_err() {
+        let stage = self.processor.finish(&claimed).await;
+        let batch = claimed.batch;
+        if matches!(stage, Err(Stop::Failed(_))) {
             self.left.push(batch.id.clone());
         }
-        match processed? {
-            Processed::Recorded(settled, traces) => {
-                let counts = self.follow_up(&settled, Some(traces)).await?;
-                Ok(Worked::Settled(*settled, counts))
-            }
-            Processed::CallAgain { reason, .. } => Ok(Worked::CallAgain { batch, reason }),
-            Processed::ClaimLost => Ok(Worked::ClaimLost(batch)),
-            Processed::FollowedUp(_) | Processed::Waits(_) | Processed::Away(_) | Processed::Nothing => {
-                Ok(Worked::Idle)
-            }
-        }
+        Ok(Some((batch, self.processor.settle(stage).await?)))
     }
 
     /// Claims the next batch without calling anything: for a worker that does the work itself and records the outcome
@@ -174,16 +141,18 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
             self.put_off(id.clone(), None, None);
             return Ok(None);
         };
-        let holder = batch.claimed_by().cloned();
-        match self.processor.try_claim(batch, self.keeper).await? {
-            Tried::Claimed(claimed) => return Ok(Some(Found::Claimed(claimed))),
-            Tried::Not(Processed::Recorded(settled, traces)) => {
-                let counts = self.follow_up(&settled, Some(traces)).await?;
-                return Ok(Some(Found::Ended(settled, counts)));
+        let (holder, found) = (batch.claimed_by().cloned(), batch.clone());
+        let stop = match self.processor.claim_one(batch).await {
+            Ok(claimed) => return Ok(Some(Found::Claimed(Box::new(claimed)))),
+            Err(stop) => stop,
+        };
+        match self.processor.settle(Err(stop)).await? {
+            Outcome::Settled(counts) => return Ok(Some(Found::Ended(Box::new(found), counts))),
+            Outcome::Waits(wait) => self.put_off(id.clone(), wait.back_at(), holder),
+            Outcome::Away(until) => self.put_off(id.clone(), Some(until), None),
+            Outcome::FollowedUp(_) | Outcome::CallAgain { .. } | Outcome::ClaimLost | Outcome::Nothing => {
+                self.put_off(id.clone(), None, None);
             }
-            Tried::Not(Processed::Waits(wait)) => self.put_off(id.clone(), wait.back_at(), holder),
-            Tried::Not(Processed::Away(until)) => self.put_off(id.clone(), Some(until), None),
-            Tried::Not(_) => self.put_off(id.clone(), None, None),
         }
         Ok(None)
     }
@@ -200,7 +169,7 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
         let lives = |holder: &SessionId| live.contains(holder);
         self.later.retain(|_, later| later.at > now && later.holder.as_ref().is_none_or(lives));
         let all: Vec<Part> = Part::all().map(Part::pulled).collect();
-        let own = share(&all, &live, self.keeper.id());
+        let own = share(&all, &live, self.processor.heartbeat.id());
         let first = own.first().and_then(|first| all.iter().position(|part| part == first)).unwrap_or_default();
         let long_due = Timestamp(now.0.saturating_sub(HELP_AFTER_MS));
         let others = all.iter().cycle().skip(first + own.len()).take(all.len() - own.len());
@@ -231,14 +200,16 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     /// # Errors
     /// A port did not answer; the outcome stands, and sweep derives what follows from it.
     pub async fn committed(&self, claimed: Claimed, settled: &Batch) -> Result<Counts, Error> {
-        self.keeper.forget(&claimed.batch.id).await;
-        self.processor.leave_settled(&scopes(&claimed.held), settled).await?;
-        self.follow_up(settled, Some(traces(claimed.tasks.values()))).await
+        self.processor.heartbeat.forget(&claimed.batch.id).await;
+        self.processor.release_settled(&scopes(&claimed.held), settled).await?;
+        let Processor { store, outbox, env, .. } = self.processor;
+        let route = self.processor.route(settled)?;
+        follow_up(store, outbox, env, route, settled, Some(traces(claimed.tasks.values()))).await
     }
 
     /// Ends a claim that somebody else has taken over. Its places are that worker's now.
     pub async fn lost(&self, claimed: Claimed) {
-        self.keeper.forget(&claimed.batch.id).await;
+        self.processor.heartbeat.forget(&claimed.batch.id).await;
     }
 
     /// Ends a claim without an outcome: the batch is claimed again.
@@ -247,22 +218,12 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     /// A port did not answer; the places it has at its gates are free when their lease is over.
     pub async fn gave_up(&mut self, claimed: Claimed) -> Result<(), Error> {
         let until = self.processor.env.now();
-        self.keeper.forget(&claimed.batch.id).await;
+        self.processor.heartbeat.forget(&claimed.batch.id).await;
         self.left.push(claimed.batch.id.clone());
         let (held, batch) = (&claimed.held, &claimed.batch);
         self.processor.gatekeeper().leave(held, &batch.id).await?;
         // Another worker that found the claim made may have renewed the lease, and went away.
-        self.processor.leave_claimed(&scopes(held), batch, until).await
-    }
-
-    /// Derives what follows from a recorded outcome. The `traces` of its members are read if they are not known.
-    ///
-    /// # Errors
-    /// A port did not answer; it may be repeated, and sweep repeats it.
-    pub async fn follow_up(&self, settled: &Batch, traces: Option<Traces>) -> Result<Counts, Error> {
-        let Processor { store, outbox, env, routes, .. } = self.processor;
-        let route = routes.get(&self.route).ok_or_else(|| Error::UnknownRoute(self.route.clone()))?;
-        follow_up(store, outbox, env, route, settled, traces).await
+        self.processor.release_claimed(&scopes(held), batch, until).await
     }
 }
 

@@ -5,8 +5,8 @@ use groupage_core::domain::message::Handle;
 use groupage_core::domain::session::Timing;
 use groupage_core::ports::Stored;
 use groupage_core::routes::Routes;
-use groupage_core::steps::announce::Announced;
 use groupage_core::steps::handle::{Delivery, HandleBatch};
+use groupage_core::steps::process::notify::Announced;
 use groupage_core::steps::sweep::{Budget, Sweep};
 use groupage_core::steps::track::Lifetimes;
 

@@ -5,10 +5,10 @@ use groupage_core::domain::session::Timing;
 use groupage_core::domain::{Batch, Fence, Rest, RouteName, Shard, Target, TaskId, Timestamp};
 use groupage_core::ports::{Freshness, Signalled, Stored};
 use groupage_core::routes::Routes;
-use groupage_core::steps::announce::Announced;
 use groupage_core::steps::elect::ElectLeader;
 use groupage_core::steps::group::GroupBatch;
 use groupage_core::steps::handle::{Delivery, HandleBatch};
+use groupage_core::steps::process::notify::Announced;
 use groupage_core::steps::register::{Asked, Rations, Record, Register};
 use groupage_core::steps::successor::send_successors;
 

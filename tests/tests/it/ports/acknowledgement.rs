@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::operation::transact_write_items::{TransactWriteItemsError,
 use aws_sdk_dynamodb::types::{AttributeValue, Put, ReturnConsumedCapacity, TransactWriteItem};
 use groupage_aws::{Dynamo, Sqs, System};
 use groupage_core::domain::batch::{Assumes, Claim, FollowUp, Status};
-use groupage_core::steps::follow_up::{Counts, follow_up};
+use groupage_core::steps::process::{Counts, follow_up};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, LosingAnswers, OnDynamo};

@@ -13,9 +13,9 @@ use groupage_core::domain::id::digest;
 use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
 use groupage_core::routes::Allowed;
-use groupage_core::steps::announce::Announced;
-use groupage_core::steps::keeper::Keeper;
+use groupage_core::steps::heartbeat::Heartbeat;
 use groupage_core::steps::process::Processor;
+use groupage_core::steps::process::notify::Announced;
 use groupage_core::steps::track::Lifetimes;
 use groupage_core::steps::work::Worker;
 use groupage_tests::prelude::*;
@@ -141,6 +141,8 @@ async fn a_worker_that_lost_its_claim_prints_nothing_and_the_next_one_all() {
     let routes = office.stack.routes.current().await.unwrap();
     let config = office.fixture.stack().sdk_config();
     let downstream = Downstreams::new(config, Allowed::on_own_machine());
+    let session = SessionId::within(&Pool::of_route(&route()), "slow");
+    let heartbeat = &Heartbeat::new(store, env, *timing, session.clone(), "slow");
     let processor = Processor {
         store,
         outbox,
@@ -149,11 +151,10 @@ async fn a_worker_that_lost_its_claim_prints_nothing_and_the_next_one_all() {
         routes: &routes,
         patience_ms: 60_000,
         announced: &Announced::default(),
+        heartbeat,
     };
-    let session = SessionId::within(&Pool::of_route(&route()), "slow");
-    let keeper = Keeper::new(store, env, *timing, session.clone(), "slow");
-    keeper.open().await.unwrap().unwrap();
-    let mut worker = Worker::new(processor, &keeper, route());
+    heartbeat.open().await.unwrap().unwrap();
+    let mut worker = Worker::new(processor, route());
     let claimed = worker.claim_next().await.unwrap().expect("a batch waits");
     // It sleeps past its expiry: its session is ended by the process that finds it, and its batch is taken over.
     let found = store.session(&session).await.unwrap().expect("it is open");

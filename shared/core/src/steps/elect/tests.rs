@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::domain::batch::{Assumes, Batch, Claim};
+use crate::domain::message::{Return, Returning};
 use crate::domain::outcome::{Exception, Results};
 use crate::domain::task::{Status, Task};
 use crate::domain::{BatchId, RouteName, SessionId, TaskId, Traits};

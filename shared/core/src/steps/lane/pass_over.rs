@@ -12,8 +12,8 @@ use crate::domain::tracker::Outcome;
 use crate::domain::{NotificationQueue, Turn};
 use crate::ports::{self, Destination, Env, Lanes, Outbox, Outgoing, PassedOver, Streams, Tasks, Trackers};
 use crate::routes::Notify;
-use crate::steps::notices::{Refused, send_notices};
-use crate::steps::{CONCURRENCY, Error, ties};
+use crate::steps::notices::{Notified, Refused, send_notices};
+use crate::steps::{CONCURRENCY, Error, observers};
 
 /// What passing tasks over came to.
 #[derive(Debug, Default)]
@@ -41,10 +41,17 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
             let passed: Vec<(&Queued, PassedOver)> = passed.into_iter().flatten().collect();
             came.failed += passed.len();
             let failed_ties = passed.iter().map(|(_, passed)| (passed.ties.clone(), Outcome::Failed)).collect();
-            ties::tell(store, outbox, env, failed_ties).await.all()?;
+            observers::observe(store, outbox, env, failed_ties).await.all()?;
             let (turns, notices): (Vec<Turn>, Vec<_>) =
                 passed.iter().filter_map(|(queued, passed)| notice(queued, notify, passed)).unzip();
-            let refusals = send_notices((outbox, env), notices, refused).await?;
+            let notified = send_notices((outbox, env), notices, refused).await;
+            let refusals: Vec<Option<ports::Error>> = notified.into_iter().map(Notified::refusal).collect();
+            if refused == Refused::IsRejected
+                && let Some(error) = refusals.iter().flatten().next()
+            {
+                // The rejected queue refuses them, too, and no process would send them again.
+                return Err(error.clone().into());
+            }
             let untold: Vec<Turn> =
                 turns.into_iter().zip(&refusals).filter_map(|(turn, why)| why.as_ref().map(|_| turn)).collect();
             came.untold += untold.len();

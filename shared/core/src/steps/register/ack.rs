@@ -8,7 +8,7 @@ use crate::domain::list::Addition;
 use crate::domain::task::{Task, Ties};
 use crate::domain::{Outcome, TaskId};
 use crate::ports::{Env, Freshness, Lists, Outbox, Streams, Tasks, Trackers};
-use crate::steps::{Error, ties};
+use crate::steps::{Error, observers};
 
 impl<S: Tasks + Trackers + Lists + Streams, Q: Outbox, E: Env> Register<'_, S, Q, E> {
     /// Tells who must hear of settled tasks, and of rejected messages as if they had failed: nobody must wait for a
@@ -26,7 +26,7 @@ impl<S: Tasks + Trackers + Lists + Streams, Q: Outbox, E: Env> Register<'_, S, Q
         acks.extend(lost.into_iter().map(|lost| (lost.record, lost.ties, Outcome::Failed)));
         let Self { store, queues: outbox, env, .. } = *self;
         let settled = acks.iter().map(|(_, ties, outcome)| (ties.clone(), *outcome)).collect();
-        let heard = ties::tell(store, outbox, env, settled).await;
+        let heard = observers::observe(store, outbox, env, settled).await;
         acks.into_iter().filter_map(|(record, ties, _)| Some((record, heard.error(&ties)?.clone()))).collect()
     }
 

@@ -36,7 +36,7 @@ use derive_more::AddAssign;
 use futures::join;
 
 use super::Error;
-use super::keeper::lives_until;
+use super::heartbeat::lives_until;
 use super::list::{self, Listing};
 use super::stream::Streaming;
 use super::track::{self, Lifetimes, Tracking};

@@ -7,14 +7,15 @@ use futures::FutureExt;
 use super::*;
 use crate::domain::batch::Assumes;
 use crate::domain::gate::{Admission, Asks, Gate, Heeds, Limits, OUTAGE_AFTER, Scope};
-use crate::domain::outcome::{Failure, Fault, Results};
+use crate::domain::outcome::{Failure, Fault, Reason, Results};
 use crate::domain::session::Timing;
 use crate::domain::{Candidate, Fence, Revision, Round, Target, TaskId};
 use crate::memory::{MemoryQueues, MemoryStore};
 use crate::ports::{Answer, Batches, Call, Gates, NoAnswer, Sessions};
 use crate::routes::Routes;
 use crate::steps::admit::Passed;
-use crate::steps::announce::Announced;
+use crate::steps::heartbeat::Heartbeat;
+use crate::steps::process::notify::Announced;
 use crate::steps::still::Still;
 
 struct Silent;
@@ -42,8 +43,9 @@ const fn processor<'a>(
     env: &'a Still,
     routes: &'a Routes,
     announced: &'a Announced,
+    heartbeat: &'a Heartbeat<'a, MemoryStore, Still>,
 ) -> Processor<'a, MemoryStore, MemoryQueues, Silent, Still> {
-    Processor { store, outbox, downstream: &Silent, env, routes, patience_ms: 1, announced }
+    Processor { store, outbox, downstream: &Silent, env, routes, patience_ms: 1, announced, heartbeat }
 }
 
 #[tokio::test]
@@ -52,15 +54,15 @@ async fn a_batch_whose_worker_ends_its_session_is_free_at_once() {
     freeze(&store, "0a").await;
     let (env, route, pool) = (Still(1_000_000), RouteName::new("r"), Pool::new("r"));
     let announced = Announced::default();
-    let processor = processor(&store, &outbox, &env, &routes, &announced);
-    let keeper = |unique| Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, unique), unique);
-    let first = keeper("9");
+    let processor = |heartbeat| processor(&store, &outbox, &env, &routes, &announced, heartbeat);
+    let heartbeat = |unique| Heartbeat::new(&store, &env, Timing::default(), SessionId::within(&pool, unique), unique);
+    let first = heartbeat("9");
     first.open().await.unwrap().unwrap();
-    assert!(Worker::new(processor, &first, route.clone()).claim_next().await.unwrap().is_some());
+    assert!(Worker::new(processor(&first), route.clone()).claim_next().await.unwrap().is_some());
     // Its id comes first, and so does its half of the parts.
-    let second = keeper("1");
+    let second = heartbeat("1");
     second.open().await.unwrap().unwrap();
-    let mut second = Worker::new(processor, &second, route);
+    let mut second = Worker::new(processor(&second), route);
     assert!(second.claim_next().await.unwrap().is_none(), "the first lives");
     first.end().await;
     assert!(second.claim_next().await.unwrap().is_some());
@@ -76,21 +78,22 @@ async fn a_claim_that_is_given_up_gives_its_place_back_though_another_worker_ren
     freeze(&store, "0a").await;
     let (env, route, pool) = (Still(1_000_000), RouteName::new("r"), Pool::new("r"));
     let announced = Announced::default();
-    let processor = processor(&store, &outbox, &env, &routes, &announced);
+    let processor = |heartbeat| processor(&store, &outbox, &env, &routes, &announced, heartbeat);
     let id = BatchId::new("0a");
     let frozen = store.batch(&id).await.unwrap().unwrap();
-    let keeper = Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, "9"), "9");
-    keeper.open().await.unwrap().unwrap();
-    let mut worker = Worker::new(processor, &keeper, route.clone());
+    let heartbeat = Heartbeat::new(&store, &env, Timing::default(), SessionId::within(&pool, "9"), "9");
+    heartbeat.open().await.unwrap().unwrap();
+    let mut worker = Worker::new(processor(&heartbeat), route.clone());
     let claimed = worker.claim_next().await.unwrap().unwrap();
     // Another worker read the batch before it was claimed.
     let (other, lease) = (SessionId::within(&pool, "1"), env.now().plus_ms(10_000));
-    let passed = processor.gatekeeper().admit(routes.get(&route).unwrap(), &frozen, &other, lease).await.unwrap();
+    let passed =
+        processor(&heartbeat).gatekeeper().admit(routes.get(&route).unwrap(), &frozen, &other, lease).await.unwrap();
     assert!(matches!(passed, Passed::Yes { .. }), "{passed:?}");
     let target = Scope::Target(frozen.target.whole());
     assert!(store.gate(&target).await.unwrap().counts(&id));
     let later = Still(1_000_500);
-    let mut worker = Worker::new(Processor { env: &later, ..processor }, &keeper, route);
+    let mut worker = Worker::new(Processor { env: &later, ..processor(&heartbeat) }, route);
     worker.gave_up(claimed).await.unwrap();
     assert!(!store.gate(&target).await.unwrap().counts(&id));
 }
@@ -102,28 +105,28 @@ async fn a_delivery_that_comes_to_no_call_gives_back_the_place_that_was_kept_whi
     freeze(&store, "0a").await;
     let (env, pool, id) = (Still(1_000_000), Pool::new("r"), BatchId::new("0a"));
     let announced = Announced::default();
-    let processor = processor(&store, &outbox, &env, &routes, &announced);
+    let processor = |heartbeat| processor(&store, &outbox, &env, &routes, &announced, heartbeat);
     let read = store.batch(&id).await.unwrap().unwrap();
     let target = Scope::Target(read.target.whole());
     let kept = [(id.clone(), env.now().plus_ms(70_000))].into();
     let kept = Gate { revision: Revision(1), in_flight: kept, ..Gate::default() };
     store.store_gate(&target, &kept, env.now()).await.unwrap();
-    let keeper = |unique| Keeper::new(&store, &env, Timing::default(), SessionId::within(&pool, unique), unique);
-    let lost = keeper("1");
+    let heartbeat = |unique| Heartbeat::new(&store, &env, Timing::default(), SessionId::within(&pool, unique), unique);
+    let lost = heartbeat("1");
     lost.open().await.unwrap().unwrap();
     let beat = store.session(lost.id()).await.unwrap().unwrap().beat;
     store.end_session(lost.id(), beat).await.unwrap();
-    let tried = processor.try_claim(read.clone(), &lost).await.unwrap();
-    assert!(matches!(tried, Tried::Not(Processed::ClaimLost)), "{tried:?}");
+    let tried = processor(&lost).claim_one(read.clone()).await;
+    assert!(matches!(tried, Err(Stop::Ended(Outcome::ClaimLost))), "{tried:?}");
     assert!(!store.gate(&target).await.unwrap().counts(&id), "nobody calls it");
     // One that passed the gate before, by what it read of the batch, would call it without a place.
-    let other = keeper("9");
+    let other = heartbeat("9");
     other.open().await.unwrap().unwrap();
-    let tried = processor.try_claim(read, &other).await;
-    assert!(matches!(tried, Err(Error::Conflict(_))), "{tried:?}");
+    let tried = processor(&other).claim_one(read).await;
+    assert!(matches!(tried, Err(Stop::Failed(Error::Conflict(_)))), "{tried:?}");
     let again = store.batch(&id).await.unwrap().unwrap();
-    let tried = processor.try_claim(again, &other).await.unwrap();
-    assert!(matches!(tried, Tried::Claimed(_)), "{tried:?}");
+    let tried = processor(&other).claim_one(again).await;
+    assert!(tried.is_ok(), "{tried:?}");
 }
 
 #[tokio::test]
@@ -131,13 +134,13 @@ async fn a_limit_that_is_removed_holds_back_no_batch_that_waits_for_a_worker() {
     let (store, outbox, announced) = (MemoryStore::default(), MemoryQueues::default(), Announced::default());
     (10..40).for_each(|n| freeze(&store, &format!("0{n}")).now_or_never().unwrap());
     let env = Still(1_000_000);
-    let keeper = Keeper::new(&store, &env, Timing::default(), SessionId::new("r/1"), "1");
-    keeper.open().await.unwrap().unwrap();
+    let heartbeat = Heartbeat::new(&store, &env, Timing::default(), SessionId::new("r/1"), "1");
+    heartbeat.open().await.unwrap().unwrap();
     let mut counts = Vec::new();
     for limits in ["pull, limits: { calls_per_second: 1 }", "pull"] {
         let routes = Routes::parse(&ROUTES.replace("pull", limits)).unwrap();
-        let processor = processor(&store, &outbox, &env, &routes, &announced);
-        let mut worker = Worker::new(processor, &keeper, RouteName::new("r"));
+        let processor = |heartbeat| processor(&store, &outbox, &env, &routes, &announced, heartbeat);
+        let mut worker = Worker::new(processor(&heartbeat), RouteName::new("r"));
         let (mut count, mut idle) = (0, 0);
         // An idle worker looks at ten more each time.
         while idle < 5 {
@@ -164,22 +167,22 @@ async fn a_long_claim_that_is_renewed_keeps_its_place_and_one_that_is_not_loses_
         freeze(&store, "0b").await;
         let (env, route, pool) = (Still(1_000_000), RouteName::new("r"), Pool::new("r"));
         let announced = Announced::default();
-        let processor = processor(&store, &outbox, &env, &routes, &announced);
+        let processor = |heartbeat| processor(&store, &outbox, &env, &routes, &announced, heartbeat);
         let timing = Timing { expiry_ms: 600_000, ..Timing::default() };
-        let keeper = |unique| Keeper::new(&store, &env, timing, SessionId::within(&pool, unique), unique);
-        let (first, second) = (keeper("1"), keeper("9"));
+        let heartbeat = |unique| Heartbeat::new(&store, &env, timing, SessionId::within(&pool, unique), unique);
+        let (first, second) = (heartbeat("1"), heartbeat("9"));
         first.open().await.unwrap().unwrap();
         second.open().await.unwrap().unwrap();
-        let mut claimed = Worker::new(processor, &first, route.clone()).claim_next().await.unwrap().unwrap();
+        let mut claimed = Worker::new(processor(&first), route.clone()).claim_next().await.unwrap().unwrap();
         // Places last for 10,002 ms here.
         for ms in [9_000, 18_000] {
             let env = Still(env.0 + ms);
-            let processor = Processor { env: &env, ..processor };
+            let later = |heartbeat| Processor { env: &env, ..processor(heartbeat) };
             if is_renewed {
-                let worker = Worker::new(processor, &first, route.clone());
+                let worker = Worker::new(later(&first), route.clone());
                 assert!(worker.renew(&mut claimed).await.unwrap());
             }
-            let found = Worker::new(processor, &second, route.clone()).claim_next().await.unwrap();
+            let found = Worker::new(later(&second), route.clone()).claim_next().await.unwrap();
             assert_eq!(found.is_none(), is_renewed || ms < 10_000, "after {ms} ms");
         }
     }
@@ -207,12 +210,12 @@ async fn a_batch_that_is_given_up_in_an_outage_gives_back_the_place_that_it_kept
     let probed = Gate { revision: Revision(1), ..probed };
     store.store_gate(&Scope::Route(RouteName::new("r")), &probed, env.now()).await.unwrap();
     let announced = Announced::default();
-    let processor = processor(&store, &outbox, &env, &routes, &announced);
-    let keeper = Keeper::new(&store, &env, Timing::default(), SessionId::new("r/1"), "1");
-    keeper.open().await.unwrap().unwrap();
+    let processor = |heartbeat| processor(&store, &outbox, &env, &routes, &announced, heartbeat);
+    let heartbeat = Heartbeat::new(&store, &env, Timing::default(), SessionId::new("r/1"), "1");
+    heartbeat.open().await.unwrap().unwrap();
     let batch = store.batch(&id).await.unwrap().unwrap();
-    let tried = processor.try_claim(batch, &keeper).await.unwrap();
-    assert!(matches!(tried, Tried::Not(Processed::Recorded(..))), "{tried:?}");
+    let tried = processor(&heartbeat).claim_one(batch).await;
+    assert!(matches!(tried, Err(Stop::Recorded(..))), "{tried:?}");
     assert!(!store.gate(&target).await.unwrap().counts(&id));
 }
 
@@ -243,17 +246,17 @@ async fn a_ticket_is_written_into_its_batch_though_one_that_gave_up_has_written_
     let routes = Routes::parse(ONE_OF_EACH).unwrap();
     freeze(&store, "0a").await;
     let (env, id, announced) = (Still(1_000_000), BatchId::new("0a"), Announced::default());
-    let processor = processor(&store, &outbox, &env, &routes, &announced);
+    let processor = |heartbeat| processor(&store, &outbox, &env, &routes, &announced, heartbeat);
     let read = store.batch(&id).await.unwrap().unwrap();
     let taken = [(BatchId::new("other"), env.now().plus_ms(70_000))].into();
     let full = Gate { revision: Revision(1), in_flight: taken, ..Gate::default() };
     store.store_gate(&Scope::Target(read.target.whole()), &full, env.now()).await.unwrap();
     store.store(&read.clone().noted(), Assumes::At(read.revision)).await.unwrap();
     let session = SessionId::within(&Pool::new("r"), "9");
-    let keeper = Keeper::new(&store, &env, Timing::default(), session, "9");
-    keeper.open().await.unwrap().unwrap();
-    let processed = processor.process(read, &keeper).await.unwrap();
-    assert!(matches!(processed, Processed::Waits(_)), "{processed:?}");
+    let heartbeat = Heartbeat::new(&store, &env, Timing::default(), session, "9");
+    heartbeat.open().await.unwrap().unwrap();
+    let processed = processor(&heartbeat).process(read).await;
+    assert!(matches!(processed, Err(Stop::Ended(Outcome::Waits(_)))), "{processed:?}");
     assert!(store.batch(&id).await.unwrap().unwrap().ticket.is_some(), "nobody has its ticket but itself");
 }
 
@@ -266,6 +269,8 @@ async fn a_claim_whose_batch_waited_for_its_place_has_no_more_time_and_its_place
     let routes = Routes::parse(CALLED).unwrap();
     freeze(&store, "0a").await;
     let (env, id, announced) = (Asleep(AtomicU64::new(1_000_000)), BatchId::new("0a"), Announced::default());
+    let session = SessionId::within(&Pool::new("r"), "9");
+    let heartbeat = Heartbeat::new(&store, &env, Timing::default(), session, "9");
     let processor = Processor {
         store: &store,
         outbox: &outbox,
@@ -274,16 +279,13 @@ async fn a_claim_whose_batch_waited_for_its_place_has_no_more_time_and_its_place
         routes: &routes,
         patience_ms: 1,
         announced: &announced,
+        heartbeat: &heartbeat,
     };
     let read = store.batch(&id).await.unwrap().unwrap();
     let (begun, of_other) = (env.now(), env.now().plus_ms(1_000));
     let full = Gate { revision: Revision(1), in_flight: [(BatchId::new("other"), of_other)].into(), ..Gate::default() };
     store.store_gate(&Scope::Target(read.target.whole()), &full, begun).await.unwrap();
-    let session = SessionId::within(&Pool::new("r"), "9");
-    let keeper = Keeper::new(&store, &env, Timing::default(), session, "9");
-    let Tried::Claimed(claimed) = processor.try_claim(read, &keeper).await.unwrap() else {
-        panic!("it waits in place")
-    };
+    let Ok(claimed) = processor.claim_one(read).await else { panic!("it waits in place") };
     let (waited_ms, place) = (env.now().since(begun), &claimed.held[0]);
     assert!(waited_ms >= 1_000, "{waited_ms}");
     assert!(place.lease.since(claimed.deadline) >= 1_000, "{place:?}, {:?}", claimed.deadline);

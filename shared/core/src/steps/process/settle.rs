@@ -1,5 +1,5 @@
-//! What follows from a recorded outcome: the members' own statuses, notifications, acks of the items that they are for,
-//! the turns of those behind them, and the way back to waiting.
+//! Stage 5: settles a batch whose outcome is recorded: the members' own statuses, acks of the items that they are for,
+//! the turns of those behind them, and the way back to waiting; with the notices of all that.
 //!
 //! All of it is derived from the settled batch, so it can be repeated. Statuses are conditional on the batch. Notices
 //! carry derived ids. An item is acked once, a turn is handed over once. A member that went back already has moved on.
@@ -8,25 +8,21 @@
 //! write, and a repeat does just that. A notice that its queue refuses for a day goes to the rejected queue instead.
 //! The batch is not done before all of it is, and what is not done never expires.
 
-mod messages;
-mod traces;
-
 use futures::{StreamExt, stream};
 
-use self::messages::About;
-use super::lane::{HandedOver, Ordering, Over};
-use super::notices::undeliverable;
-use super::{CONCURRENCY, Error, ties};
+use super::notify;
+use super::returns::{self, last_return_ms, returned};
 use crate::domain::batch::{Assumes, Batch, FollowUp, Left, Member, Omission, Positions, Status};
 use crate::domain::lane::OnFailure;
-use crate::domain::notice::is_undeliverable;
-use crate::domain::task::{self, Ties};
+use crate::domain::task::Ties;
 use crate::domain::trace::{Followed, Traces};
-use crate::domain::{Exception, Failure, Results, TaskId, Timestamp, tracker};
-use crate::ports::{
-    self, Batches, Env, Freshness, Lanes, Outbox, Settlement, Stored, Streams, Tasks, Trackers, send_all,
-};
+use crate::domain::{Exception, Failure, Results, Timestamp, tracker};
+use crate::ports::{Batches, Env, Lanes, Outbox, Settlement, Stored, Streams, Tasks, Trackers, send_all};
 use crate::routes::Route;
+use crate::steps::lane::{HandedOver, Ordering, Over};
+use crate::steps::notices::{About, Notified, Refused, send_notices};
+use crate::steps::observers::observe;
+use crate::steps::{CONCURRENCY, Error};
 
 /// What an outcome came to, counted in members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,16 +69,16 @@ impl Came {
     }
 }
 
-/// One batch's follow-up, over its ports.
-struct Following<'a, S, Q, E> {
-    store: &'a S,
-    outbox: &'a Q,
-    env: &'a E,
-    route: &'a Route,
-    batch: &'a Batch,
-    results: &'a Results,
-    at: Timestamp,
-    traces: Traces,
+/// The settling of one batch, over its ports.
+pub(super) struct Settling<'a, S, Q, E> {
+    pub(super) store: &'a S,
+    pub(super) outbox: &'a Q,
+    pub(super) env: &'a E,
+    pub(super) route: &'a Route,
+    pub(super) batch: &'a Batch,
+    pub(super) results: &'a Results,
+    pub(super) at: Timestamp,
+    pub(super) traces: Traces,
 }
 
 /// Derives what follows from a settled batch, and at last marks it as done: until then sweep finds it. A batch with
@@ -107,7 +103,7 @@ pub async fn follow_up(
         FollowUp::Returning => {
             if !returned(store, batch).await? {
                 let all = (0..batch.members.len()).collect();
-                let returns = messages::returns(batch, results, &all).into_iter().map(|(_, message)| message);
+                let returns = returns::messages(batch, results, &all).into_iter().map(|(_, message)| message);
                 send_all(outbox, returns.collect()).await?;
             }
             return Ok(count(batch, results));
@@ -115,25 +111,25 @@ pub async fn follow_up(
         FollowUp::Done => return Ok(count(batch, results)),
     }
     let todo = batch.left.as_deref().cloned().unwrap_or_else(|| Left::all(batch.members.len(), &batch.told()));
-    let following = Following { store, outbox, env, route, batch, results, at: *at, traces: Traces::new() };
-    let following = following.knowing(traces, &todo).await;
+    let settling = Settling { store, outbox, env, route, batch, results, at: *at, traces: Traces::new() };
+    let settling = settling.knowing(traces, &todo).await;
     let mut came = Came { counts: count(batch, results), ..Came::default() };
-    following.send(&todo, &mut came).await;
+    settling.send(&todo, &mut came).await;
     // A notification queue that does not answer must not keep the members' statuses from being written.
-    following.settle(&todo.unsettled, &mut came).await;
+    settling.settle(&todo.unsettled, &mut came).await;
     if came.left.is_empty() {
         mark(store, env, batch, last_return_ms(results).map(|delay_ms| at.plus_ms(delay_ms))).await?;
     } else if came.left != todo {
         // The process that wrote the batch meanwhile has done the same, or does it again.
         store.store(&batch.with_left(came.left.clone()), Assumes::At(batch.revision)).await?;
     }
-    came.counts.followed = Some(Box::new(following.followed(began, &todo, &came.left)));
+    came.counts.followed = Some(Box::new(settling.followed(began, &todo, &came.left)));
     came.failed.map_or(Ok(came.counts), Err)
 }
 
 /// Settles the members that a batch is called without, tells all that must hear of them, and notes that. The batch may
 /// wait for long yet. If that cannot be noted, its follow-up does the same once more.
-pub(super) async fn tell_of_omitted<S: Tasks + Batches + Lanes + Trackers + Streams>(
+pub(in crate::steps) async fn tell_of_omitted<S: Tasks + Batches + Lanes + Trackers + Streams>(
     store: &S,
     outbox: &impl Outbox,
     env: &impl Env,
@@ -146,11 +142,11 @@ pub(super) async fn tell_of_omitted<S: Tasks + Batches + Lanes + Trackers + Stre
     }
     let results = batch.known();
     let (at, traces) = (env.now(), Traces::new());
-    let following = Following { store, outbox, env, route, batch: &batch, results: &results, at, traces };
-    let following = following.knowing(None, &todo).await;
+    let settling = Settling { store, outbox, env, route, batch: &batch, results: &results, at, traces };
+    let settling = settling.knowing(None, &todo).await;
     let mut came = Came::default();
-    following.send(&todo, &mut came).await;
-    following.settle(&todo.unsettled, &mut came).await;
+    settling.send(&todo, &mut came).await;
+    settling.settle(&todo.unsettled, &mut came).await;
     if let Some(error) = came.failed {
         return Err(error);
     }
@@ -159,47 +155,48 @@ pub(super) async fn tell_of_omitted<S: Tasks + Batches + Lanes + Trackers + Stre
     Ok(if is_told { next } else { batch })
 }
 
-impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Following<'_, S, Q, E> {
+impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Settling<'_, S, Q, E> {
     /// Sends members back to waiting, and notices.
     async fn send(&self, todo: &Left, came: &mut Came) {
-        let returns = messages::returns(self.batch, self.results, &todo.unreturned);
-        let (returns, notices) = futures::join!(self.send_each(returns), self.send_each(self.notices(&todo.untold)));
-        if let Some(error) = returns.1 {
-            came.fail(error);
-        }
-        came.left.unreturned = returns.0;
-        let (mut untold, refusal) = notices;
-        let refused = self.notices(&untold);
-        if !refused.is_empty() && is_undeliverable(self.at, self.env.now()) {
-            let count = refused.len();
-            let given_up = refused.into_iter().map(|(of, notice)| (of, undeliverable(notice)));
-            untold = self.send_each(given_up.collect()).await.0;
-            came.counts.undeliverable = count - self.notices(&untold).len();
-        }
-        came.counts.untold = self.notices(&untold).len();
-        came.counts.refusal = refusal.map(|refusal| refusal.to_string());
-        came.left.untold = untold;
-    }
-
-    fn notices(&self, of: &Positions) -> Vec<About> {
-        messages::notices(&self.route.notify, (self.batch, self.results, self.at), &self.traces, of)
-    }
-
-    /// Whose messages were not sent, and what was the first to say so.
-    async fn send_each(&self, messages: Vec<About>) -> (Positions, Option<ports::Error>) {
-        let (about, messages): (Vec<Vec<usize>>, Vec<_>) = messages.into_iter().unzip();
-        let (mut unsent, mut first) = (Vec::new(), None);
-        for (positions, answer) in about.into_iter().zip(self.outbox.send(messages).await) {
+        let (of_returns, returns): (Vec<_>, Vec<_>) =
+            returns::messages(self.batch, self.results, &todo.unreturned).into_iter().unzip();
+        let (of_notices, notices): (Vec<_>, Vec<_>) = self.notices(&todo.untold).into_iter().unzip();
+        let notices = notices.into_iter().map(|notice| (self.at, notice)).collect();
+        let notifying = send_notices((self.outbox, self.env), notices, Refused::ComesAgain);
+        let (returned, notified) = futures::join!(self.outbox.send(returns), notifying);
+        let mut unreturned = Vec::new();
+        for (positions, answer) in of_returns.into_iter().zip(returned) {
             if let Err(error) = answer {
-                unsent.extend(positions);
-                first.get_or_insert(error);
+                unreturned.extend(positions);
+                came.fail(error);
             }
         }
-        (unsent.into_iter().collect(), first)
+        let mut untold = Vec::new();
+        for (positions, answer) in of_notices.into_iter().zip(notified) {
+            let refusal = match answer {
+                Notified::Yes => continue,
+                Notified::Undeliverable(refusal) => {
+                    came.counts.undeliverable += 1;
+                    refusal
+                }
+                Notified::Refused(refusal) => {
+                    came.counts.untold += 1;
+                    untold.extend(positions);
+                    refusal
+                }
+            };
+            came.counts.refusal.get_or_insert_with(|| refusal.to_string());
+        }
+        came.left.unreturned = unreturned.into_iter().collect();
+        came.left.untold = untold.into_iter().collect();
+    }
+
+    pub(super) fn notices(&self, of: &Positions) -> Vec<About> {
+        notify::of_members(&self.route.notify, (self.batch, self.results, self.at), &self.traces, of)
     }
 
     /// How a member is settled, if it is.
-    fn settlement(&self, position: usize, member: &Member) -> Option<Settlement> {
+    pub(super) fn settlement(&self, position: usize, member: &Member) -> Option<Settlement> {
         if let Some(Omission { ended, attempts, .. }) = self.batch.omission(position) {
             return Some(Settlement::Ended { ended: *ended, attempts: *attempts });
         }
@@ -261,7 +258,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Followi
             Err(error) => Err(error),
         };
         let ties = settled.iter().map(|of| (of.ties.clone(), of.outcome)).collect();
-        let heard = ties::tell(store, outbox, env, ties).await;
+        let heard = observe(store, outbox, env, ties).await;
         let mut unheard = Vec::new();
         for Settled { position, ties, .. } in &settled {
             let waits_for_its_turn = ties.lane.is_some() && handed.as_ref().map_or(true, |handed| handed.untold > 0);
@@ -271,8 +268,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Followi
             }
             unheard.extend((waits_for_its_turn || error.is_some()).then_some(*position));
         }
-        let ties::Unknown { items, events } = heard.unknown();
-        (came.counts.unknown_items, came.counts.unknown_events) = (items, events);
+        (came.counts.unknown_items, came.counts.unknown_events) = (heard.items.unknown, heard.events.unknown);
         match handed {
             Ok(HandedOver { stopped, passed_over, untold, refusal }) => {
                 (came.counts.lanes_stopped, came.counts.passed_over) = (stopped, passed_over);
@@ -310,34 +306,7 @@ async fn mark(
     Ok(())
 }
 
-/// Marks a batch that waits for members to return as done if all of them have; says whether it is.
-pub async fn returned(store: &(impl Tasks + Batches), batch: &Batch) -> Result<bool, Error> {
-    let Status::Settled { results, follow_up: FollowUp::Returning, .. } = &batch.status else { return Ok(false) };
-    let is_returning = |member: &&Member| matches!(results.get(&member.id), Some(Exception::Returned { .. }));
-    let returning: Vec<&Member> = batch.members.iter().filter(is_returning).collect();
-    let ids: Vec<TaskId> = returning.iter().map(|member| member.id.clone()).collect();
-    let tasks = store.read(&ids, Freshness::Latest).await?;
-    let named = task::Status::Batched { batch: batch.id.clone() };
-    let still_there = returning.iter().any(|member| {
-        tasks.iter().any(|task| task.id == member.id && task.round == member.round && task.status == named)
-    });
-    if !still_there {
-        store.store(&batch.followed_up(), Assumes::At(batch.revision)).await?;
-    }
-    Ok(!still_there)
-}
-
-/// When the last member returns, in milliseconds from the outcome; SQS delays for a quarter of an hour at most.
-fn last_return_ms(results: &Results) -> Option<u64> {
-    const MAX_DELAY_MS: u64 = 15 * 60 * 1000;
-    let delays = results.values().filter_map(|exception| match exception {
-        Exception::Returned { delay_ms, .. } => Some((*delay_ms).min(MAX_DELAY_MS)),
-        Exception::Failed { .. } => None,
-    });
-    delays.max()
-}
-
-const fn outcome(settlement: &Settlement) -> tracker::Outcome {
+pub(super) const fn outcome(settlement: &Settlement) -> tracker::Outcome {
     match settlement {
         Settlement::Succeeded => tracker::Outcome::Succeeded,
         Settlement::Failed(_) | Settlement::Ended { .. } => tracker::Outcome::Failed,

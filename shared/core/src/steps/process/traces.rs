@@ -1,13 +1,13 @@
 //! What a follow-up has to do with traces: those of the members that notices say, and what there is to tell of it.
 
-use super::{Following, outcome};
+use super::settle::{Settling, outcome};
 use crate::domain::batch::Left;
 use crate::domain::task::traces;
 use crate::domain::trace::{CallOf, Followed, Traces};
 use crate::domain::{TaskId, Timestamp, tracker};
 use crate::ports::{Batches, Env, Freshness, Lanes, Outbox, Streams, Tasks, Trackers};
 
-impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Following<'_, S, Q, E> {
+impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Settling<'_, S, Q, E> {
     /// The same with the traces of its members, or of those that somebody is told of. A notice does not wait for a
     /// table that does not answer: it goes without its trace.
     pub(super) async fn knowing(self, known: Option<Traces>, todo: &Left) -> Self {

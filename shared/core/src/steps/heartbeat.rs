@@ -1,4 +1,4 @@
-//! Keeping a worker's session: opening it with its first claim, renewing it while there is work, ending it.
+//! The heartbeat of a worker's session: opens it with its first claim, renews it while there is work, and ends it.
 //!
 //! A worker trusts its session from the *start* of the last renewal that succeeded, for a little less than the expiry.
 //! When that is over it stops where it is, whatever the table may say: others may have taken over. A renewal whose
@@ -21,7 +21,7 @@ pub struct Lost;
 
 /// A worker's session. Nothing is written before it is opened or makes a claim.
 #[derive(Debug)]
-pub struct Keeper<'a, S, E> {
+pub struct Heartbeat<'a, S, E> {
     store: &'a S,
     env: &'a E,
     timing: Timing,
@@ -33,7 +33,7 @@ pub struct Keeper<'a, S, E> {
     trusted_until: AtomicU64,
 }
 
-impl<'a, S: Sessions, E: Env> Keeper<'a, S, E> {
+impl<'a, S: Sessions, E: Env> Heartbeat<'a, S, E> {
     /// A session to be; `worker` says to people who it is.
     pub fn new(store: &'a S, env: &'a E, timing: Timing, id: SessionId, worker: impl Into<String>) -> Self {
         Self {
@@ -97,8 +97,8 @@ impl<'a, S: Sessions, E: Env> Keeper<'a, S, E> {
     /// Does `work` and renews the session meanwhile; drops the work where it is when the session is over.
     pub async fn keep<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
         let lost = {
-            let (work, beats) = (pin!(work), pin!(self.beats()));
-            match select(work, beats).await {
+            let (work, renewals) = (pin!(work), pin!(self.renew_for_ever()));
+            match select(work, renewals).await {
                 Either::Left((done, _)) => return Ok(done),
                 Either::Right((lost, _)) => lost,
             }
@@ -121,7 +121,7 @@ impl<'a, S: Sessions, E: Env> Keeper<'a, S, E> {
         }
     }
 
-    async fn beats(&self) -> Lost {
+    async fn renew_for_ever(&self) -> Lost {
         loop {
             self.env.sleep(self.timing.heartbeat_ms).await;
             let mut session = self.session.lock().await;

@@ -1,0 +1,174 @@
+//! Stage 3: makes the call of a claimed batch, and tells the circuit breaker.
+//!
+//! The breaker learns of each failure that says nothing about the tasks, and of the answer that ends such failures,
+//! right after the call: before anything else, and whichever worker has the claim by then. If it does not answer, the
+//! next call tells it.
+
+use std::collections::BTreeMap;
+
+use super::Processor;
+use super::stage::{Called, Claimed, Stage};
+use crate::domain::answer::{Excerpt, is_oversized};
+use crate::domain::batch::bisection::Bisection;
+use crate::domain::gate::{Scope, Setback};
+use crate::domain::outcome::{Failure, Fault, Reason, Reply, Said};
+use crate::domain::trace::{CallOf, CallTrace};
+use crate::domain::{Batch, BatchId, Member, TaskId};
+use crate::ports::{Answer, Call, Downstream, Env, Outbox, Store};
+use crate::routes::{Item, OnReject, Route, Unmade};
+
+/// What the call of one part came to.
+pub(super) struct Answered {
+    pub(super) reply: Reply,
+    /// What is kept of an answer that says why the call failed.
+    pub(super) excerpt: Option<(Reason, Excerpt)>,
+    /// What it means to the batch, if it failed for a reason that says nothing about the tasks.
+    pub(super) setback: Setback,
+    /// Whether the halves of what was refused are called.
+    pub(super) is_halved: bool,
+}
+
+/// What one call is made of.
+struct Made<'a> {
+    /// The members that are in it.
+    items: Vec<Item<'a>>,
+    /// Those on which the body's template fails.
+    broken: BTreeMap<TaskId, Said>,
+    body: Result<String, Unmade>,
+}
+
+impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
+    /// Makes the call; takes the batch apart if it is refused as a whole and the route says so, if its body is too
+    /// large, or if it is on its way to that.
+    pub(super) async fn call(&self, claimed: &Claimed) -> Stage<Called> {
+        let Claimed { batch, in_trouble, .. } = claimed;
+        let mut called = match &batch.apart {
+            Some(apart) => self.take_apart(claimed, Bisection::clone(apart), in_trouble.clone()).await?,
+            None => {
+                let answered = self.call_part(claimed, &batch.id, &batch.members, in_trouble).await?;
+                match answered.reply {
+                    Reply::Refused(reason) if answered.is_halved && batch.members.len() > 1 => {
+                        let before = batch.counted().saturating_sub(1);
+                        let apart = Bisection::of(batch.members.len(), before, &reason);
+                        self.take_apart(claimed, apart, Vec::new()).await?
+                    }
+                    reply @ (Reply::PerMember(_) | Reply::Refused(_) | Reply::Unavailable(_)) => {
+                        let batch = batch.clone().answered(answered.excerpt);
+                        Called { batch, reply: Some((reply, answered.setback)) }
+                    }
+                }
+            }
+        };
+        if let Some((Reply::PerMember(said), _)) = &mut called.reply {
+            // Nobody deletes a task before it is settled; if somebody did, its neighbours go on without it.
+            let gone = batch.members.iter().filter(|member| claimed.item(member).is_none());
+            said.extend(gone.map(|member| (member.id.clone(), Said::Failed(Reason::new("task_missing")))));
+        }
+        Ok(called)
+    }
+
+    /// Makes one call, and tells the breaker. A connection that breaks is not tried again: the downstream may have done
+    /// the work, so a repeat is an attempt of its own.
+    pub(super) async fn call_part(
+        &self,
+        claimed: &Claimed,
+        key: &BatchId,
+        members: &[Member],
+        in_trouble: &[Scope],
+    ) -> Stage<Answered> {
+        let (batch, route) = (&claimed.batch, self.route(&claimed.batch)?);
+        let Made { items, broken, body } = make(claimed, route, key, members);
+        let ids: Vec<TaskId> = items.iter().map(|item| TaskId::new(item.id)).collect();
+        let uncalled = |reply, is_halved| {
+            Ok(Answered { reply, excerpt: None, setback: Setback::unheard(self.env.now()), is_halved })
+        };
+        let body = match body {
+            _ if ids.is_empty() => return uncalled(Reply::PerMember(broken), false),
+            Ok(body) => body,
+            // Halves are smaller.
+            Err(why) => return uncalled(Reply::Refused(why.reason()), true),
+        };
+        let of_members = ids.iter().filter_map(|id| claimed.tasks.get(id)?.trace);
+        let of = CallOf { batch: &batch.id, key, attempt: batch.attempts };
+        let trace = CallTrace::of(of, of_members, self.downstream.is_collected());
+        let Batch { target, fence, attempts, .. } = batch;
+        let call =
+            Call { downstream: &route.downstream, batch: key, target, fence: *fence, attempt: *attempts, body, trace };
+        let answer = self.downstream.call(&call).await;
+        let excerpt = answer.as_ref().ok().map(Answer::excerpt);
+        let is_oversized = is_oversized(&answer);
+        let mut reply = route.read(answer, &ids, *key == batch.id && batch.may_be_done());
+        let setback = self.tell_breaker(route, batch, key, &reply, in_trouble).await;
+        let reason = match &mut reply {
+            Reply::PerMember(said) => {
+                said.extend(broken);
+                None
+            }
+            Reply::Refused(reason) | Reply::Unavailable(Failure { reason, .. }) => Some(reason.clone()),
+        };
+        if let Reply::Unavailable(Failure { reason, fault: Fault::Settings, .. }) = &reply
+            && is_oversized
+            && !setback.begins_outage
+        {
+            // The answers to halves are smaller, and that to a single member is never read.
+            reply = Reply::Refused(reason.clone());
+        }
+        let is_halved = is_oversized || route.on_reject == OnReject::Bisect;
+        Ok(Answered { reply, excerpt: reason.zip(excerpt), setback, is_halved })
+    }
+
+    /// Tells the breaker what came of a call, and people if that opened or closed it.
+    async fn tell_breaker(
+        &self,
+        route: &Route,
+        batch: &Batch,
+        key: &BatchId,
+        reply: &Reply,
+        in_trouble: &[Scope],
+    ) -> Setback {
+        let gatekeeper = self.gatekeeper();
+        let failure = match reply {
+            Reply::Unavailable(failure) => Some(failure),
+            Reply::PerMember(_) | Reply::Refused(_) => None,
+        };
+        // A conflict is an answer, too.
+        if failure.is_none_or(|failure| failure.fault == Fault::Conflict) {
+            let have_news = gatekeeper.answered(in_trouble, key).await;
+            self.announce(route, &have_news).await;
+        }
+        let Some(failure) = failure else { return Setback::unheard(self.env.now()) };
+        let Ok(setback) = gatekeeper.failed(route, batch, key, failure).await else {
+            return Setback::unheard(self.env.now());
+        };
+        if setback.begins_outage {
+            self.announce(route, &[route.failure_scope(&batch.target, failure.fault)]).await;
+        }
+        setback
+    }
+}
+
+impl Claimed {
+    /// A member as the body's template sees it, if its task is there.
+    fn item(&self, member: &Member) -> Option<Item<'_>> {
+        let (id, task) = self.tasks.get_key_value(&member.id)?;
+        Some(Item { id: id.as_str(), payload: serde_json::from_str(&task.payload).ok()? })
+    }
+}
+
+/// Makes the body of a call of these members, except those that the batch is called without. One on which the body's
+/// template fails is in none, so that it cannot harm the others.
+fn make<'a>(claimed: &'a Claimed, route: &Route, key: &BatchId, members: &[Member]) -> Made<'a> {
+    let batch = &claimed.batch;
+    let omitted = batch.omitted_ids();
+    let called = members.iter().filter(|member| !omitted.contains(&member.id));
+    let items: Vec<Item<'_>> = called.filter_map(|member| claimed.item(member)).collect();
+    let body = route.body(key, &batch.target, &items);
+    let Err(Unmade::Template(reason)) = &body else { return Made { items, broken: BTreeMap::new(), body } };
+    let found = route.renderable(key, &batch.target, &items, reason);
+    let of = |position: usize| items.get(position).copied();
+    let failed = |(position, why)| Some((TaskId::new(of(position)?.id), Said::Failed(why)));
+    let broken = found.broken.into_iter().filter_map(failed).collect();
+    let items: Vec<Item<'_>> = found.sound.into_iter().filter_map(of).collect();
+    let body = route.body(key, &batch.target, &items);
+    Made { items, broken, body }
+}

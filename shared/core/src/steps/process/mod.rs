@@ -1,0 +1,140 @@
+//! The call path: what a worker does with a frozen batch. A message hands it on, or a worker pulls it; it is one path.
+//!
+//! | stage | does | hands on |
+//! |---|---|---|
+//! | `admit` | sees whether a call is due, and acquires what its limits ask for | `Admitted` |
+//! | `claim` | names the batch in the session, reads the members, writes the claim | [`Claimed`] |
+//! | `call` | makes the call, or those of its parts, and tells the circuit breaker | `Called` |
+//! | `record` | writes what came of it: the outcome, or a pause | `Recorded` |
+//! | `settle` | derives statuses, acks, turns and returns from the outcome | [`Counts`] |
+//! | `notify` | sends the notices, of tasks and of outages | |
+//!
+//! A stage that hands nothing on returns `Stop`. So the path may end after each of them, and is repeated from its
+//! beginning by the next delivery: what was written says where it stands.
+
+mod admit;
+mod bisect;
+mod call;
+mod claim;
+pub mod notify;
+mod record;
+mod returns;
+mod settle;
+mod stage;
+mod traces;
+
+use self::notify::Announced;
+pub(super) use self::returns::put_back;
+pub(super) use self::settle::tell_of_omitted;
+pub use self::settle::{Counts, follow_up};
+use self::stage::Recorded;
+pub use self::stage::{Claimed, Outcome};
+pub(super) use self::stage::{Stage, Stop, scopes};
+use super::Error;
+use super::admit::Gatekeeper;
+use super::heartbeat::Heartbeat;
+use crate::domain::Batch;
+use crate::ports::{Downstream, Env, Outbox, Store};
+use crate::routes::{OnReject, Route, Routes};
+
+/// The dependencies of the call path.
+#[derive(Debug)]
+pub struct Processor<'a, S, Q, D, E> {
+    /// All tables.
+    pub store: &'a S,
+    /// Where messages go.
+    pub outbox: &'a Q,
+    /// Where calls go.
+    pub downstream: &'a D,
+    /// Time and randomness.
+    pub env: &'a E,
+    /// The routes.
+    pub routes: &'a Routes,
+    /// How long a call may take if its route does not say, in milliseconds.
+    pub patience_ms: u64,
+    /// Notes which notices of outages are refused.
+    pub announced: &'a Announced,
+    /// The session under which batches are claimed.
+    pub heartbeat: &'a Heartbeat<'a, S, E>,
+}
+
+impl<S, Q, D, E> Clone for Processor<'_, S, Q, D, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<S, Q, D, E> Copy for Processor<'_, S, Q, D, E> {}
+
+/// Added to a call's timeout for everything around it, in milliseconds: waiting for its time, recording the outcome.
+const MARGIN_MS: u64 = 10_000;
+/// A batch is taken apart for so long at most, in milliseconds: as long as the longest calls of other routes may take.
+const BISECTION_MS: u64 = 70_000;
+
+impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
+    /// Takes a batch through the stages that need its claim.
+    pub(super) async fn process(&self, batch: Batch) -> Stage<Recorded> {
+        let claimed = self.claim_one(batch).await?;
+        self.finish(&claimed).await
+    }
+
+    /// Takes a batch to its claim. The call may be made at once.
+    pub(super) async fn claim_one(&self, batch: Batch) -> Stage<Claimed> {
+        let admitted = self.admit(batch).await?;
+        self.claim(admitted).await
+    }
+
+    /// Makes a claimed batch's call and records what came of it. Its permits are given back meanwhile: the call has
+    /// ended, and the next may start. Should the process die before the record, the worker that takes the batch over
+    /// acquires permits anew.
+    pub(super) async fn finish(&self, claimed: &Claimed) -> Stage<Recorded> {
+        let called = self.call(claimed).await;
+        let ended = self.env.now();
+        let one_call_ended = called.as_ref().is_ok_and(stage::Called::is_one_call).then_some(ended);
+        let recording = async { self.record_call(claimed, called?).await };
+        let (recorded, renewed) = futures::join!(recording, self.release(claimed, one_call_ended));
+        self.release_renewed(&renewed, &claimed.batch, &recorded, ended).await;
+        self.heartbeat.forget(&claimed.batch.id).await;
+        recorded
+    }
+
+    /// Derives what follows from an outcome, if this pass recorded one. It needs no claim.
+    ///
+    /// # Errors
+    /// A port did not answer; it may be repeated, and sweep repeats it.
+    pub(super) async fn settle(&self, stage: Stage<Recorded>) -> Result<Outcome, Error> {
+        match stage {
+            Ok(recorded) | Err(Stop::Recorded(recorded)) => {
+                let Recorded { batch, traces } = recorded;
+                let Self { store, outbox, env, .. } = *self;
+                let route = self.route(&batch)?;
+                follow_up(store, outbox, env, route, &batch, Some(traces)).await.map(Outcome::Settled)
+            }
+            Err(Stop::Ended(outcome)) => Ok(outcome),
+            Err(Stop::Failed(error)) => Err(error),
+        }
+    }
+
+    pub(super) const fn gatekeeper(&self) -> Gatekeeper<'_, S, E> {
+        Gatekeeper { store: self.store, env: self.env }
+    }
+
+    /// How long all calls of a claim may take, and so how long its permits last if its worker dies: twice the timeout,
+    /// since a call whose secret was refused is made again with a newer one; and time to take a batch apart, where the
+    /// route says so.
+    pub(super) fn lease_ms(&self, route: &Route) -> u64 {
+        let calls_ms = 2 * self.timeout_ms(route) + MARGIN_MS;
+        match route.on_reject {
+            OnReject::Fail => calls_ms,
+            OnReject::Bisect => calls_ms.max(BISECTION_MS),
+        }
+    }
+
+    fn timeout_ms(&self, route: &Route) -> u64 {
+        route.downstream.timeout_ms().unwrap_or(self.patience_ms)
+    }
+
+    pub(super) fn route(&self, batch: &Batch) -> Result<&Route, Error> {
+        let name = batch.target.route();
+        self.routes.get(&name).ok_or(Error::UnknownRoute(name))
+    }
+}

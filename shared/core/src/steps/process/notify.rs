@@ -1,0 +1,147 @@
+//! Stage 6: sends notices, of tasks that settled and of outages. A queue that refuses them keeps nobody from its call:
+//! the batch, or the circuit breaker, remembers what is unsent.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures::future::{self, Either};
+
+use super::Processor;
+use crate::domain::Timestamp;
+use crate::domain::batch::{Batch, Member, Positions};
+use crate::domain::gate::{Event, News, Scope, Tried};
+use crate::domain::notice::{self, Failure, NotificationQueue, of_outage};
+use crate::domain::outcome::{Exception, Results};
+use crate::domain::trace::Traces;
+use crate::ports::{Destination, Downstream, Env, Error, Outbox, Outgoing, Store};
+use crate::routes::{Notify, Route};
+use crate::steps;
+use crate::steps::notices::{About, Notified, Refused, send_notices};
+
+/// A notice of each of these members that settles, if anybody wants to be told. It belongs to its member's trace, if
+/// that is among these.
+pub(super) fn of_members(
+    notify: &Notify,
+    (batch, results, at): (&Batch, &Results, Timestamp),
+    traces: &Traces,
+    of: &Positions,
+) -> Vec<About> {
+    let notice = |position: usize, queue: &NotificationQueue, failure: Option<&Failure>| {
+        let Member { id: task, round } = batch.members.get(position)?;
+        let (target, superseded_by) = (&batch.target, batch.superseded_by(position));
+        let settled = notice::Settled { task, target, batch: Some(&batch.id), round: *round, superseded_by };
+        let at = batch.omission(position).map_or(at, |omission| omission.at);
+        let event = notice::of_task(settled, failure, at);
+        let wanted = *queue != NotificationQueue::None;
+        let message = || Outgoing::json(Destination::Notification(queue.clone()), &event, 0);
+        wanted.then(|| (vec![position], message().traced(traces.get(task).copied())))
+    };
+    let members = batch.members.iter().enumerate().filter(|(position, _)| of.contain(*position));
+    members
+        .filter_map(|(position, member)| match results.get(&member.id) {
+            None => notice(position, &notify.success, None),
+            Some(Exception::Failed { reason, attempts }) => {
+                let failure = Failure { reason: reason.clone(), attempts: *attempts };
+                notice(position, &notify.failure, Some(&failure))
+            }
+            Some(Exception::Returned { .. }) => None,
+        })
+        .collect()
+}
+
+/// Which notices of outages were refused.
+#[derive(Debug, Default)]
+pub struct Announced(Mutex<Refusals>);
+
+/// The same, counted in notices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// Their breakers have them to send still.
+    pub untold: usize,
+    /// They went to the rejected queue, since their own has refused them for a day.
+    pub undeliverable: usize,
+    /// What the first queue said.
+    pub refusal: Option<String>,
+}
+
+impl Announced {
+    /// What was refused until now, once.
+    pub fn take(&self) -> Refusals {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Refusals> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A queue may take so long to take notices of outages, in milliseconds: a permit is held meanwhile.
+const PATIENCE_MS: u64 = 2_000;
+
+impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
+    /// Sends what the breakers of a route have unsent, and writes down that it was: a process that dies in between
+    /// costs a repeat under the same id. An error keeps no task from its call: the breaker has it to send still.
+    pub(super) async fn announce(&self, route: &Route, scopes: &[Scope]) {
+        for scope in scopes {
+            let _ = self.try_to_announce(route, scope).await;
+        }
+    }
+
+    async fn try_to_announce(&self, route: &Route, scope: &Scope) -> Result<(), steps::Error> {
+        // First that outages began, and then that they have ended.
+        for _ in 0..2 {
+            let (gate, now) = (self.store.gate(scope).await?, self.env.now());
+            let due: Vec<_> = gate.health.news.iter().filter_map(|news| Some((news, news.due(now)?))).collect();
+            if due.is_empty() {
+                return Ok(());
+            }
+            let notices = due.iter().filter_map(|(news, event)| outage_notice(route, scope, news, *event)).collect();
+            let mut notified = self.notify_soon(notices).await.into_iter();
+            let mut tried = Vec::new();
+            for (news, event) in due {
+                // The route sent notices when this one began, and may do so no longer.
+                let is_told = outage_notice(route, scope, news, event).is_none()
+                    || self.is_told(notified.next().unwrap_or_else(late));
+                tried.push(Tried { since: news.since, event, is_told });
+            }
+            self.gatekeeper().announced(scope, &tried).await?;
+            if tried.iter().any(|tried| !tried.is_told) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a notice need not be sent again; counts those that were refused.
+    fn is_told(&self, notified: Notified) -> bool {
+        let (is_told, refusal) = match notified {
+            Notified::Yes => return true,
+            Notified::Undeliverable(refusal) => (true, refusal),
+            Notified::Refused(refusal) => (false, refusal),
+        };
+        let mut refused = self.announced.lock();
+        *(if is_told { &mut refused.undeliverable } else { &mut refused.untold }) += 1;
+        refused.refusal.get_or_insert_with(|| refusal.to_string());
+        is_told
+    }
+
+    /// Sends notices, if that does not take too long.
+    async fn notify_soon(&self, notices: Vec<(Timestamp, Outgoing)>) -> Vec<Notified> {
+        let sending = Box::pin(send_notices((self.outbox, self.env), notices, Refused::ComesAgain));
+        match future::select(sending, Box::pin(self.env.sleep(PATIENCE_MS))).await {
+            Either::Left((notified, _)) => notified,
+            Either::Right(_) => Vec::new(),
+        }
+    }
+}
+
+fn late() -> Notified {
+    let why = "its queue takes too long".to_owned();
+    Notified::Refused(Error::Unavailable { what: "sending a notice", why })
+}
+
+fn outage_notice(route: &Route, scope: &Scope, news: &News, event: Event) -> Option<(Timestamp, Outgoing)> {
+    let queue = &route.notify.outage;
+    let to = Destination::Notification(queue.clone());
+    let notice = || (news.at(event), Outgoing::json(to, &of_outage(scope, news, event), 0));
+    (*queue != NotificationQueue::None).then(notice)
+}
