@@ -225,8 +225,6 @@ fn refusal(position: usize, task: &str, why: &Rejection) -> Problem {
         | Code::BadWeight
         | Code::BadPriority
         | Code::BadCollapse
-        | Code::OverBudget
-        | Code::InexactNumber
         | Code::BadOrder
         | Code::BadSequence
         | Code::IdConflict

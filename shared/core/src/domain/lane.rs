@@ -41,8 +41,8 @@ pub enum Numbering {
     },
 }
 
-/// The highest number that a task may bring along: whole numbers up to here survive any JSON parser.
-pub const MAX_SEQUENCE: u64 = (1 << 53) - 1;
+/// The highest number that a task may bring along: expressions tell whole numbers up to here apart.
+pub const MAX_SEQUENCE: u64 = (1 << 51) - 1;
 
 /// Where a route wants a task to go.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -48,10 +48,8 @@ impl Reason {
                 "set response.ignore_body, or map the answer by response.results and response.succeeded"
             }
             "answer_contradicts_itself"
-            | "answer_inexact_number"
             | "answer_names_unknown_item"
             | "answer_of_wrong_length"
-            | "answer_over_budget"
             | "answer_without_id"
             | "answer_without_results" => "correct response.results and response.id",
             _ => return None,

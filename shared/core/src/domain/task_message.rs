@@ -169,10 +169,6 @@ pub enum Code {
     BadPriority,
     /// The route's `collapse` gave neither a string for it nor null.
     BadCollapse,
-    /// An expression of its route takes more steps for it than it may.
-    OverBudget,
-    /// An expression depends on a number of it that only a double holds, and not exactly.
-    InexactNumber,
     /// Its number in its lane is used, or the lane is numbered otherwise.
     BadSequence,
     /// Larger than a message, or than its route's batches, may be.

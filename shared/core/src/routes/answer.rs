@@ -16,7 +16,6 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::expression::{Data, Expression};
-use super::search::{Failed, Steps};
 use crate::domain::answer::{Answer, NoAnswer};
 use crate::domain::id::TaskId;
 use crate::domain::outcome::{Failure, Fault, Reason, Reply, Said};
@@ -167,19 +166,6 @@ impl ResponseMapping {
         has_none && retryable.is_none() && reason.is_none() && !*ignore_body
     }
 
-    /// Each expression that is there, with its field.
-    pub(super) fn written(&self) -> impl Iterator<Item = (&'static str, &Expression)> {
-        let Self { results, id, succeeded, retryable, reason, ignore_body: _ } = self;
-        let all = [
-            ("response.results", results),
-            ("response.id", id),
-            ("response.succeeded", succeeded),
-            ("response.retryable", retryable),
-            ("response.reason", reason),
-        ];
-        all.into_iter().filter_map(|(field, expression)| Some((field, expression.as_ref()?)))
-    }
-
     /// Whether entries without an id would be in an order that is none of the answer's.
     pub(super) fn has_no_order(&self) -> bool {
         self.id.is_none() && self.results.as_ref().is_some_and(Expression::lists_an_object)
@@ -247,8 +233,7 @@ impl ResponseMapping {
         members: &[TaskId],
     ) -> Result<BTreeMap<TaskId, Said>, Unbelievable> {
         let data = Data::parse(text).map_err(|_| ANSWER_NOT_JSON)?;
-        let steps = &mut Steps::default();
-        let list = results.value(&data, steps).map_err(unbelievable)?;
+        let list = results.value(&data);
         let entries: Vec<Data> = list.as_list().ok_or("answer_without_results")?.collect();
         if self.id.is_none() && entries.len() != members.len() {
             return Err("answer_of_wrong_length");
@@ -257,42 +242,26 @@ impl ResponseMapping {
         let mut said = BTreeMap::new();
         for (position, entry) in entries.iter().enumerate() {
             let id = match &self.id {
-                Some(id) => {
-                    let id = id.value(entry, steps).map_err(unbelievable)?;
-                    TaskId::new(id.as_text().ok_or("answer_without_id")?)
-                }
+                Some(id) => TaskId::new(id.value(entry).as_text().ok_or("answer_without_id")?),
                 None => members.get(position).cloned().ok_or("answer_of_wrong_length")?,
             };
             if !known.contains(&id) {
                 return Err("answer_names_unknown_item");
             }
-            add(&mut said, id, self.entry(entry, steps).map_err(unbelievable)?)?;
+            add(&mut said, id, self.entry(entry))?;
         }
         Ok(said)
     }
 
-    fn entry(&self, entry: &Data, steps: &mut Steps) -> Result<Said, Failed> {
-        let mut holds = |expression: &Option<Expression>| match expression {
-            Some(expression) => expression.holds(entry, steps),
-            None => Ok(false),
-        };
-        if holds(&self.succeeded)? {
-            return Ok(Said::Succeeded);
+    fn entry(&self, entry: &Data) -> Said {
+        let holds =
+            |expression: &Option<Expression>| expression.as_ref().is_some_and(|expression| expression.holds(entry));
+        if holds(&self.succeeded) {
+            return Said::Succeeded;
         }
-        let is_retryable = holds(&self.retryable)?;
-        let said = match &self.reason {
-            Some(reason) => reason.value(entry, steps)?.as_text(),
-            None => None,
-        };
+        let said = self.reason.as_ref().and_then(|reason| reason.value(entry).as_text());
         let reason = Reason::from_downstream(&said.unwrap_or_default());
-        Ok(if is_retryable { Said::Retry(reason) } else { Said::Failed(reason) })
-    }
-}
-
-const fn unbelievable(failed: Failed) -> Unbelievable {
-    match failed {
-        Failed::OverBudget => "answer_over_budget",
-        Failed::Inexact | Failed::Misfit => "answer_inexact_number",
+        if holds(&self.retryable) { Said::Retry(reason) } else { Said::Failed(reason) }
     }
 }
 

@@ -6,7 +6,7 @@ use jmespath::{Rcvar, Variable};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
-use super::search::{Failed, Steps};
+use super::growth::{self, is_exact};
 
 /// A compiled JMESPath expression.
 #[derive(Clone, Debug)]
@@ -18,20 +18,20 @@ const MAX_PARTS: usize = 500;
 /// The longest expression, in bytes.
 const MAX_BYTES: usize = 8 * 1024;
 
-/// Doubles below this are as exact as integers.
-const EXACT: f64 = (1_u64 << 53) as f64;
-
 /// JSON to look into.
 #[derive(Clone, Debug)]
 pub struct Data(Rcvar);
 
 impl Data {
-    /// Parses JSON.
+    /// Parses JSON. The interpreter does not tell apart integers from 2^51 on: an integer of that size is its text
+    /// here, and another number of that size, which only a double holds, is `null`.
     ///
     /// # Errors
     /// The text is no JSON or nests too deeply; the message could quote it, so none is passed on.
     pub fn parse(json: &str) -> Result<Self, NotJson> {
-        Variable::from_json(json).map(|data| Self(Rcvar::new(data))).map_err(|_| NotJson)
+        let mut data = Rcvar::new(Variable::from_json(json).map_err(|_| NotJson)?);
+        keep_exact(&mut data);
+        Ok(Self(data))
     }
 
     /// As a list of more data, or `None` if it is no list.
@@ -43,7 +43,8 @@ impl Data {
     pub fn as_whole_number(&self) -> Option<u64> {
         let Variable::Number(number) = &*self.0 else { return None };
         number.as_u64().or_else(|| {
-            let double = number.as_f64().filter(|double| double.fract() == 0.0 && (0.0..EXACT).contains(double))?;
+            let double =
+                number.as_f64().filter(|double| double.fract() == 0.0 && *double >= 0.0 && is_exact(number))?;
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and in range")]
             Some(double as u64)
         })
@@ -74,6 +75,21 @@ impl Data {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotJson;
 
+fn keep_exact(data: &mut Rcvar) {
+    match Rcvar::get_mut(data) {
+        Some(Variable::Array(items)) => items.iter_mut().for_each(keep_exact),
+        Some(Variable::Object(fields)) => fields.values_mut().for_each(keep_exact),
+        Some(value @ Variable::Number(_)) => {
+            if let Variable::Number(number) = value
+                && !is_exact(number)
+            {
+                *value = if number.is_f64() { Variable::Null } else { Variable::String(number.to_string()) };
+            }
+        }
+        Some(Variable::Null | Variable::String(_) | Variable::Bool(_) | Variable::Expref(_)) | None => {}
+    }
+}
+
 impl Expression {
     /// The expression that holds for everything.
     pub(super) fn always() -> Self {
@@ -92,17 +108,13 @@ impl Expression {
     }
 
     /// Whether the expression's value is true in JMESPath's sense; one that does not fit the value is false.
-    pub(super) fn holds(&self, data: &Data, steps: &mut Steps) -> Result<bool, Failed> {
-        self.value(data, steps).map(|value| value.is_truthy())
+    pub(super) fn holds(&self, data: &Data) -> bool {
+        self.value(data).is_truthy()
     }
 
     /// The expression's value; JMESPath's `null` if it does not fit the value that it is for.
-    pub(super) fn value(&self, data: &Data, steps: &mut Steps) -> Result<Data, Failed> {
-        match steps.search(&data.0, self.ast()) {
-            Ok(value) => Ok(Data(value)),
-            Err(Failed::Misfit) => Ok(Data(Rcvar::new(Variable::Null))),
-            Err(failed @ (Failed::OverBudget | Failed::Inexact)) => Err(failed),
-        }
+    pub(super) fn value(&self, data: &Data) -> Data {
+        Data(self.0.search(&data.0).unwrap_or_else(|_| Rcvar::new(Variable::Null)))
     }
 }
 
@@ -116,12 +128,14 @@ impl<'de> Deserialize<'de> for Expression {
         if source.len() > MAX_BYTES {
             return Err(de::Error::custom(format!("an expression has at most {MAX_BYTES} bytes")));
         }
-        jmespath::compile(&source).map(Self).map_err(|error| {
+        let compiled = jmespath::compile(&source).map_err(|error| {
             de::Error::custom(format!(
                 "`{source}` is no JMESPath expression: {} (at character {})",
                 error.reason, error.offset
             ))
-        })
+        })?;
+        growth::check(compiled.as_ast()).map_err(|what| de::Error::custom(format!("`{source}` is refused: {what}")))?;
+        Ok(Self(compiled))
     }
 }
 
@@ -159,11 +173,31 @@ mod tests {
                 };
                 let of = |times: usize| part.repeat(times) + "a" + &close.repeat(times);
                 if let Ok(expression) = compiled(&of(MAX_PARTS / each)) {
-                    expression.holds(&data, &mut Steps::default()).unwrap();
+                    let _ = expression.holds(&data);
                 }
                 assert!(compiled(&of(100_000)).unwrap_err().contains("at most 500"), "{part}");
             }
         };
         std::thread::Builder::new().stack_size(2 * 1024 * 1024).spawn(deep).unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn integers_from_2_to_the_51_on_are_their_text_and_other_numbers_of_that_size_are_null() {
+        for (source, json, value) in [
+            ("n == '9007199254740993'", r#"{"n":9007199254740993}"#, "true"),
+            ("n == '9007199254740993'", r#"{"n":9007199254740992}"#, "false"),
+            ("[n][0]", r#"{"n":18446744073709551615}"#, r#""18446744073709551615""#),
+            ("n", r#"{"n":-9223372036854775808}"#, r#""-9223372036854775808""#),
+            ("n[0].m", r#"{"n":[{"m":18446744073709551616}]}"#, "null"),
+            ("n", r#"{"n":-1e300}"#, "null"),
+            ("n > `2251799813685246`", r#"{"n":2251799813685247}"#, "true"),
+            ("n == `2251799813685247`", r#"{"n":2251799813685246}"#, "false"),
+            ("n", r#"{"n":-2251799813685248}"#, r#""-2251799813685248""#),
+            ("n == `0.3`", r#"{"n":0.30000000000000004}"#, "true"),
+            ("n == `7.0`", r#"{"n":7}"#, "true"),
+        ] {
+            let found = compiled(source).unwrap().value(&Data::parse(json).unwrap());
+            assert_eq!(found.0.to_string(), value, "{source} of {json}");
+        }
     }
 }

@@ -12,11 +12,11 @@ mod doubts;
 pub mod downstream;
 mod expression;
 mod file;
+mod growth;
 mod limited;
 mod members;
 mod mistake;
 mod rendering;
-mod search;
 mod shards;
 mod sharing;
 mod targets;
@@ -33,7 +33,6 @@ pub use doubts::Doubt;
 pub use downstream::{Downstream, HeaderValue, Http, Secret};
 pub use expression::Expression;
 pub use file::{File, Notify, OnReject, Pause, schema};
-use search::{Failed, MAX_STEPS, Steps};
 use sharing::Sharing;
 pub use targets::Settings;
 
@@ -162,8 +161,7 @@ impl Route {
         let (numbering, sequence) = match sequence {
             None => (Numbering::ByArrival, None),
             Some(expression) => {
-                let number = self.value("sequence", expression, data)?.as_whole_number();
-                let number = number.filter(|number| *number <= MAX_SEQUENCE);
+                let number = expression.value(data).as_whole_number().filter(|number| *number <= MAX_SEQUENCE);
                 let number = number.ok_or_else(|| {
                     let detail = format!(
                         "`sequence` of route `{}`, `{}`, gives no whole number from 0 to {MAX_SEQUENCE} for the payload",
@@ -178,29 +176,6 @@ impl Route {
         Ok(Some(Order { lane: LaneId::of(&self.name, &key), numbering, sequence }))
     }
 
-    /// Evaluates an expression of this route for a payload.
-    fn value(
-        &self,
-        field: &str,
-        expression: &Expression,
-        data: &expression::Data,
-    ) -> Result<expression::Data, Rejection> {
-        let value = expression.value(data, &mut Steps::default());
-        value.map_err(|failed| self.unevaluated(field, expression, failed))
-    }
-
-    /// Why a task is refused for which an expression of this route has no value.
-    fn unevaluated(&self, field: &str, expression: &Expression, failed: Failed) -> Rejection {
-        let (code, what) = match failed {
-            Failed::OverBudget => (Code::OverBudget, format!("takes over {MAX_STEPS} steps for the payload")),
-            Failed::Inexact | Failed::Misfit => {
-                let what = "depends on a number that is not known exactly, being over 2^53: send it as text";
-                (Code::InexactNumber, what.to_owned())
-            }
-        };
-        Rejection::new(code, format!("`{field}` of route `{}`, `{}`, {what}", self.name, expression.as_str()))
-    }
-
     /// The string that an expression of this route gives for a payload.
     fn text(
         &self,
@@ -213,7 +188,7 @@ impl Route {
             let detail = format!("`{field}` of route `{}`, `{}`, {what}", self.name, expression.as_str());
             Rejection::new(code, detail)
         };
-        let value = self.value(field, expression, data)?.into_string();
+        let value = expression.value(data).into_string();
         let value = value.ok_or_else(|| bad("gives no string for the payload"))?;
         if value.is_empty() {
             return Err(bad("gives an empty string"));
@@ -301,20 +276,6 @@ impl Routes {
         }
     }
 
-    /// The first route whose `when` holds. One that is over its budget holds for nothing, so that the others go on.
-    fn wants(&self, data: &expression::Data) -> Result<&Route, Rejection> {
-        let mut refused = Rejection::new(Code::NoRoute, "no route's `when` holds for the payload");
-        for route in &self.routes {
-            match route.when.holds(data, &mut Steps::default()) {
-                Ok(true) => return Ok(route),
-                Ok(false) => {}
-                Err(Failed::OverBudget) => refused = route.unevaluated("when", &route.when, Failed::OverBudget),
-                Err(failed) => return Err(route.unevaluated("when", &route.when, failed)),
-            }
-        }
-        Err(refused)
-    }
-
     /// Finds a payload's route, and computes its Target and its place in an order.
     ///
     /// # Errors
@@ -323,7 +284,11 @@ impl Routes {
     pub fn assign(&self, payload: &str) -> Result<Assigned<'_>, Rejection> {
         let data = expression::Data::parse(payload)
             .map_err(|_| Rejection::new(Code::NotJson, "the payload is nested too deeply"))?;
-        let route = self.wants(&data)?;
+        let route = self
+            .routes
+            .iter()
+            .find(|route| route.when.holds(&data))
+            .ok_or_else(|| Rejection::new(Code::NoRoute, "no route's `when` holds for the payload"))?;
         let target = Target::of(&route.name, &route.text("target", &route.target, &data, Code::BadTarget)?);
         let order = route.order(&data)?;
         let most = route.for_target(&target).batch.max_bytes;

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Route;
 use super::expression::{Data, Expression};
-use super::search::Steps;
 use crate::domain::Target;
 use crate::domain::gate::{Class, Limits, MOST_WEIGHT, Of, Share};
 
@@ -34,8 +33,7 @@ impl Sharing {
     fn weight(&self, target: &Target) -> u64 {
         let Some(weight) = &self.weight else { return 1 };
         let told = serde_json::json!({ "target": target.value() }).to_string();
-        let told =
-            Data::parse(&told).ok().and_then(|data| weight.value(&data, &mut Steps::default()).ok()?.as_whole_number());
+        let told = Data::parse(&told).ok().and_then(|data| weight.value(&data).as_whole_number());
         told.filter(|weight| (1..=MOST_WEIGHT).contains(weight)).unwrap_or(1)
     }
 }

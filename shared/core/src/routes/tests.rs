@@ -207,7 +207,7 @@ fn an_ordered_route_finds_each_tasks_lane_and_number() {
         Ok(Some(Order { lane: lane.clone(), numbering, sequence: Some(Turn(n)) }))
     };
     assert_eq!(order(&by_sequence, r#"{"bank":"b","account":"x","n":7}"#), expected(7));
-    assert_eq!(order(&by_sequence, r#"{"bank":"b","account":"x","n":9007199254740991}"#), expected((1 << 53) - 1));
+    assert_eq!(order(&by_sequence, r#"{"bank":"b","account":"x","n":2251799813685247}"#), expected((1 << 51) - 1));
     assert_eq!(order(&ordered("").unwrap(), r#"{"bank":"b"}"#), Ok(None));
 }
 
@@ -309,28 +309,20 @@ fn the_entries_of_an_object_need_an_id() {
 }
 
 #[test]
-fn an_expression_over_its_budget_costs_its_own_route_only() {
-    let grows = format!("\"{}@\"", "[@,@][]|".repeat(30));
-    let yaml = format!(
-        "version: 1\nroutes:\n  - {{ name: first, when: {grows}, target: to, downstream: pull }}\n  \
-         - {{ name: second, when: \"to == 'b'\", target: to, downstream: pull }}\n  \
-         - {{ name: third, when: \"to == 'c'\", target: {grows}, downstream: pull }}\n  \
-         - {{ name: exact, when: 'n == `18446744073709551616`', target: to, downstream: pull }}"
-    );
-    let routes = Routes::parse(&yaml).unwrap();
-    let assigned = |payload: &str| match routes.assign(payload) {
-        Ok(assigned) => assigned.route.name.to_string(),
-        Err(rejection) => rejection.to_string(),
-    };
-    assert_eq!(assigned(r#"{"to":"b"}"#), "second", "a neighbour");
-    for (payload, code, says) in [
-        (r#"{"to":"a"}"#, "over_budget", "`when` of route `first`"),
-        (r#"{"to":"c"}"#, "over_budget", "`target` of route `third`"),
-        (r#"{"to":"d","n":18446744073709551617}"#, "inexact_number", "`when` of route `exact`"),
-    ] {
-        let told = assigned(payload);
-        assert!(told.starts_with(code) && told.contains(says), "{told}");
-    }
+fn an_expression_that_could_make_too_much_is_refused_where_it_is_written() {
+    let yaml = "version: 1\nroutes:\n  - { name: r, when: a, target: '[@,@][]|[@,@][]|[@,@][]|[@,@][]|[@,@][]|[@,@][]|@', \
+                downstream: pull }";
+    let told = Routes::parse(yaml).unwrap_err().to_string();
+    assert!(told.contains("line 3") && told.contains("32 times"), "{told}");
+}
+
+#[test]
+fn a_target_that_is_a_large_integer_is_exact() {
+    let yaml = "version: 1\nroutes: [{ name: r, target: account, downstream: pull }]";
+    let routes = Routes::parse(yaml).unwrap();
+    let target = |payload: &str| routes.assign(payload).map(|assigned| assigned.target.value().to_owned());
+    assert_eq!(target(r#"{"account":9007199254740993}"#).as_deref(), Ok("9007199254740993"));
+    assert_eq!(target(r#"{"account":18446744073709551617}"#).unwrap_err().code, Code::BadTarget);
 }
 
 #[test]

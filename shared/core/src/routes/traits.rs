@@ -71,17 +71,17 @@ impl Route {
             return Err(Rejection::new(Code::BadWeight, detail));
         }
         let closes = match &self.reads.close_when {
-            Some(close) => self.value("batch.close_when", close, data)?.is_truthy(),
+            Some(close) => close.holds(data),
             None => false,
         };
         let collapse = match &self.reads.collapse {
-            Some(collapse) if !self.value("collapse", collapse, data)?.is_null() => {
+            Some(collapse) if !collapse.value(data).is_null() => {
                 Some(Collapse::of(&self.text("collapse", collapse, data, Code::BadCollapse)?))
             }
             Some(_) | None => None,
         };
         let priority = match &self.reads.priority {
-            Some(priority) if !self.value("priority", priority, data)?.is_null() => {
+            Some(priority) if !priority.value(data).is_null() => {
                 self.number("priority", priority, data, MAX_PRIORITY.into(), Code::BadPriority)?
             }
             Some(_) | None => 0,
@@ -99,7 +99,7 @@ impl Route {
         most: u64,
         code: Code,
     ) -> Result<u64, Rejection> {
-        self.value(field, expression, data)?.as_whole_number().filter(|number| *number <= most).ok_or_else(|| {
+        expression.value(data).as_whole_number().filter(|number| *number <= most).ok_or_else(|| {
             let detail = format!(
                 "`{field}` of route `{}`, `{}`, gives no whole number from 0 to {most} for the payload",
                 self.name,

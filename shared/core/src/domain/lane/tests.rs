@@ -93,7 +93,6 @@ fn a_number_far_beyond_all_others_is_refused_and_an_arrival_never() {
 fn every_number_that_a_task_may_bring_is_one_to_parsers_that_know_floats_only() {
     let as_float = |number: u64| serde_json::from_str::<f64>(&number.to_string()).unwrap().to_string();
     assert_eq!(as_float(MAX_SEQUENCE), MAX_SEQUENCE.to_string());
-    assert_eq!(as_float(MAX_SEQUENCE + 1), as_float(MAX_SEQUENCE + 2), "from there on two are one");
 }
 
 #[test]
