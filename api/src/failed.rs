@@ -8,8 +8,8 @@ use groupage_core::domain::failed::{self, Filed, Wanted};
 use groupage_core::domain::{Reason, RouteName, Target, TaskId, Timestamp};
 use groupage_core::ports::Env as _;
 use groupage_core::routes::Routes;
+use groupage_core::steps::cas::Outcome;
 use groupage_core::steps::failed::Page;
-use groupage_core::steps::shape::Outcome;
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 

@@ -13,6 +13,7 @@ use groupage_core::routes::{Route, Routes};
 use groupage_core::steps::Error;
 use groupage_core::steps::cancel::{self, Cancelling};
 use groupage_core::steps::elect::ElectLeader;
+use groupage_core::steps::election_messages::send_next;
 use groupage_core::steps::erase::{self, Erasing};
 use groupage_core::steps::failed::{Each, Failing};
 use groupage_core::steps::group::GroupBatch;
@@ -23,7 +24,6 @@ use groupage_core::steps::lane::{Ordering, Resumed};
 use groupage_core::steps::process::Processor;
 use groupage_core::steps::process::notify::Announced;
 use groupage_core::steps::register::{Rations, Record, Register, Report};
-use groupage_core::steps::successor::send_successors;
 use groupage_core::steps::sweep::{Budget, Sweep};
 use groupage_core::steps::track::Lifetimes;
 use groupage_core::steps::work::Worker;
@@ -116,8 +116,8 @@ impl World {
                 let message: Elect = serde_json::from_str(body).map_err(bad)?;
                 let step = ElectLeader { store, env, routes, draw: env.random() };
                 let decided = step.run(message, delivery.received > 1).await?;
-                let successors = decided.successors.into_iter().map(|successor| ((), successor)).collect();
-                match send_successors(queues, successors).await.into_iter().next() {
+                let next_messages = decided.next_messages.into_iter().map(|next_message| ((), next_message)).collect();
+                match send_next(queues, next_messages).await.into_iter().next() {
                     Some(((), error)) => Err(error.into()),
                     None => Ok(true),
                 }

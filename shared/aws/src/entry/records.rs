@@ -11,7 +11,7 @@ use groupage_core::domain::retry::Retryable;
 use groupage_core::domain::trace::TRACEPARENT;
 use groupage_core::ports::Outbox;
 use groupage_core::steps::Error;
-use groupage_core::steps::successor::{Successor, send_successors};
+use groupage_core::steps::election_messages::{NextMessage, send_next};
 use serde::de::DeserializeOwned;
 use tracing::{error, warn};
 
@@ -72,20 +72,20 @@ where
     .await
 }
 
-/// Sends the successors of records. A record with one that was not sent has failed.
-pub async fn send<T>(outbox: &impl Outbox, decided: Fates<(T, Vec<Successor>)>) -> Fates<T> {
+/// Sends what follows records. A record with one that was not sent has failed.
+pub async fn send<T>(outbox: &impl Outbox, decided: Fates<(T, Vec<NextMessage>)>) -> Fates<T> {
     let mut fates = Vec::new();
-    let mut successors = Vec::new();
+    let mut next_messages = Vec::new();
     for (message_id, fate) in decided {
         let (fate, of_record) = match fate {
             Fate::Done((outcome, of_record)) => (Fate::Done(outcome), of_record),
             Fate::Keep((outcome, of_record)) => (Fate::Keep(outcome), of_record),
             Fate::Failed => (Fate::Failed, Vec::new()),
         };
-        successors.extend(of_record.into_iter().map(|successor| (fates.len(), successor)));
+        next_messages.extend(of_record.into_iter().map(|next_message| (fates.len(), next_message)));
         fates.push((message_id, fate));
     }
-    for (sender, failure) in send_successors(outbox, successors).await {
+    for (sender, failure) in send_next(outbox, next_messages).await {
         if let Some((message_id, fate)) = fates.get_mut(sender) {
             log(message_id, &failure.into());
             *fate = Fate::Failed;
@@ -198,12 +198,12 @@ mod tests {
         }
     }
 
-    fn leader(n: usize) -> Successor {
+    fn leader(n: usize) -> NextMessage {
         let Election { workflow, target, .. } = election(n);
         let term = Term { target, workflow, fence: Fence(1) };
         let (tasks, copies) = (Vec::new(), Copies::NONE);
         let lead = Lead { term, tasks, verify: false, pace: Pace::UNKNOWN, resume: None, wakes: false, copies };
-        Successor::Lead(lead)
+        NextMessage::Lead(lead)
     }
 
     /// Queues that take no message with this in it, and remember the others.
@@ -226,7 +226,7 @@ mod tests {
 
     /// What becomes of three records, and the bodies sent for them, if no message with this in it is taken.
     async fn sent_without(refused: &'static str) -> (Vec<bool>, Vec<String>) {
-        let again = |n, delay_ms| Successor::Again(election(n), delay_ms);
+        let again = |n, delay_ms| NextMessage::Again(election(n), delay_ms);
         let of_records = [vec![leader(1), again(2, 500)], vec![again(3, 500), again(4, 900)], vec![again(5, 900)]];
         let decided =
             of_records.into_iter().enumerate().map(|(n, of_record)| (n.to_string(), Fate::Done(((), of_record))));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_record_fails_with_any_message_that_carries_its_successor() {
+    async fn a_record_fails_with_any_message_that_carries_its_next_one() {
         let all = sent_without("nothing of the kind").await;
         assert_eq!((all.0, all.1.len()), (vec![false; 3], 3), "a leader, and those of each moment together");
         assert_eq!(sent_without("w5").await.0, [false, true, true]);

@@ -164,7 +164,7 @@ pub async fn elect_leader<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, e
                 },
             }
         }
-        Ok(Fate::Done((decided.outcomes, decided.successors)))
+        Ok(Fate::Done((decided.outcomes, decided.next_messages)))
     })
     .await;
     let fates = records::send(&stack.queues, decided).await;

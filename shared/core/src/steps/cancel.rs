@@ -15,10 +15,10 @@ use std::collections::VecDeque;
 use futures::{StreamExt, stream};
 
 use super::admit::Gatekeeper;
+use super::cas::{Outcome, Tries, handle};
 use super::lane::{Ordering, Over};
 use super::notices::{Notified, Refused as Refusal, send_notices};
 use super::process::{follow_up, tell_of_omitted};
-use super::shape::{Outcome, Tries, handle};
 use super::{CONCURRENCY, Error, observers, track};
 use crate::domain::batch::{Assumes, Batch, Status};
 use crate::domain::cancelled::{Cancels, Leaves, Refused};

@@ -2,20 +2,20 @@
 //!
 //! The winner's message goes on to group-batch with its term; a loser's goes round by a *delayed* copy (hidden messages
 //! would count against SQS's limit of 120,000 in flight, delayed ones do not). Either way the message that came is
-//! acknowledged only after its successor is durable, so a workflow always has a message until its tasks wait no more. A
-//! loser with a task that closes a batch also wakes the leader, whose own message may wait with an open batch for long:
-//! by a message of its term, as a repeat of that one would be. A message may carry the elections of several Targets.
-//! The step only says what their successors are: its caller for all messages of an event sends theirs at once and packs
-//! them anew, since SQS is paid by the request.
+//! acknowledged only after its next message is durable, so a workflow always has a message until its tasks wait no
+//! more. A loser with a task that closes a batch also wakes the leader, whose own message may wait with an open batch
+//! for long: by a message of its term, as a repeat of that one would be. A message may carry the elections of several
+//! Targets. The step only says what the next messages are: its caller for all messages of an event sends theirs at once
+//! and packs them anew, since SQS is paid by the request.
 
 use futures::future::try_join;
 use futures::{StreamExt, stream};
 
-use super::ballot::within_reach;
 use super::drive_on::fall_due;
+use super::election_messages::NextMessage;
+use super::election_messages::within_reach;
 use super::fill::Gathered;
 use super::process::put_back;
-use super::successor::Successor;
 use super::{Error, lease_ms, still_waiting};
 use crate::domain::batch::Pace;
 use crate::domain::drain::Drain;
@@ -49,7 +49,7 @@ pub struct Decided {
     /// How each election ended, in any order; those that failed, with the names of their workflows, go on alone.
     pub outcomes: Vec<Held>,
     /// What must be sent before the message is acknowledged.
-    pub successors: Vec<Successor>,
+    pub next_messages: Vec<NextMessage>,
 }
 
 /// elect-leader, over its ports.
@@ -80,8 +80,8 @@ enum Bidden {
 }
 
 impl Decided {
-    fn one((outcome, successors): (Outcome, Vec<Successor>)) -> Self {
-        Self { outcomes: vec![Ok(outcome)], successors }
+    fn one((outcome, next_messages): (Outcome, Vec<NextMessage>)) -> Self {
+        Self { outcomes: vec![Ok(outcome)], next_messages }
     }
 }
 
@@ -122,9 +122,9 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         let outcomes = elections.iter().map(|_| Ok(Outcome::PutOff)).collect();
         let alone = |election| {
             let (later, delay_ms) = self.put_off(election);
-            Successor::Alone(later, delay_ms)
+            NextMessage::Alone(later, delay_ms)
         };
-        Decided { outcomes, successors: elections.into_iter().map(alone).collect() }
+        Decided { outcomes, next_messages: elections.into_iter().map(alone).collect() }
     }
 
     /// Holds elections, a few at a time: the longer it is from the look at a lock to the bid, the more others bid
@@ -132,23 +132,23 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     async fn elect_each(&self, elections: Vec<Election>) -> Decided {
         let begun = self.env.now();
         let holding = stream::iter(elections).map(|election| self.elect_by(begun, election)).buffer_unordered(AT_ONCE);
-        let (outcomes, successors): (Vec<_>, Vec<_>) = holding.unzip().await;
-        Decided { outcomes, successors: successors.into_iter().flatten().collect() }
+        let (outcomes, next_messages): (Vec<_>, Vec<_>) = holding.unzip().await;
+        Decided { outcomes, next_messages: next_messages.into_iter().flatten().collect() }
     }
 
     /// Holds one of several elections, if it does not begin too long after the first.
-    async fn elect_by(&self, begun: Timestamp, election: Election) -> (Held, Vec<Successor>) {
+    async fn elect_by(&self, begun: Timestamp, election: Election) -> (Held, Vec<NextMessage>) {
         if self.env.now().since(begun) > PATIENCE_MS {
             let (later, delay_ms) = self.put_off(election);
-            return (Ok(Outcome::PutOff), vec![Successor::Again(later, delay_ms)]);
+            return (Ok(Outcome::PutOff), vec![NextMessage::Again(later, delay_ms)]);
         }
         match self.elect(election.clone(), false).await {
-            Ok((outcome, successors)) => (Ok(outcome), successors),
+            Ok((outcome, next_messages)) => (Ok(outcome), next_messages),
             Err(error) => {
                 let workflow = election.workflow.clone();
                 // It may have won: as a repeat it finds that out.
                 let (again, delay_ms) = self.once_more(election);
-                (Err((workflow, error)), vec![Successor::Alone(again, delay_ms)])
+                (Err((workflow, error)), vec![NextMessage::Alone(again, delay_ms)])
             }
         }
     }
@@ -191,7 +191,7 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         })
     }
 
-    async fn elect(&self, mut election: Election, redelivered: bool) -> Result<(Outcome, Vec<Successor>), Error> {
+    async fn elect(&self, mut election: Election, redelivered: bool) -> Result<(Outcome, Vec<NextMessage>), Error> {
         let repeated = redelivered || election.attempt > 0;
         if repeated {
             election.tasks = self.drop_moved_on(election.tasks).await?;
@@ -208,7 +208,7 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
                 // The home's leader may have come to a shard's tasks meanwhile.
                 let verify = term.target.shard() != Shard::HOME;
                 let lead = Lead { verify, ..leads(term, election.tasks, election.copies) };
-                Ok((Outcome::Won, vec![Successor::Lead(lead)]))
+                Ok((Outcome::Won, vec![NextMessage::Lead(lead)]))
             }
             Bidden::Lost { signalled, anew } => {
                 let closes = election.tasks.iter().any(|task| task.traits.closes);
@@ -216,22 +216,22 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
                     .filter(|_| closes)
                     .map(|term| Lead { wakes: true, ..leads(term, election.tasks.clone(), Copies::NONE) });
                 let (again, delay_ms) = self.once_more(Election { signalled, ..election });
-                let again = Successor::Again(again, delay_ms);
-                Ok((Outcome::Lost, wakes.map(Successor::Lead).into_iter().chain([again]).collect()))
+                let again = NextMessage::Again(again, delay_ms);
+                Ok((Outcome::Lost, wakes.map(NextMessage::Lead).into_iter().chain([again]).collect()))
             }
         }
     }
 
     /// Ends a workflow whose tasks have all moved on, unless it holds a lock: an earlier delivery may have won and
     /// died before its leader's message was sent, and the lock may name a batch that only its leader would finish.
-    async fn end(&self, election: &Election) -> Result<(Outcome, Vec<Successor>), Error> {
+    async fn end(&self, election: &Election) -> Result<(Outcome, Vec<NextMessage>), Error> {
         let Election { workflow, target, copies, .. } = election;
         for target in within_reach(target) {
             if let Some(Lock { holder: Some(holder), fence, .. }) = self.store.lock(&target).await?
                 && holder.workflow == *workflow
             {
                 let term = Term { target, workflow: workflow.clone(), fence };
-                return Ok((Outcome::Won, vec![Successor::Lead(leads(term, Vec::new(), *copies))]));
+                return Ok((Outcome::Won, vec![NextMessage::Lead(leads(term, Vec::new(), *copies))]));
             }
         }
         Ok((Outcome::NothingWaits, Vec::new()))

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use futures::{StreamExt, stream};
 
 use super::cancel::Cancelling;
-use super::shape::{Outcome, Tries, handle};
+use super::cas::{Outcome, Tries, handle};
 use super::{CONCURRENCY, Error};
 use crate::domain::batch::Assumes;
 use crate::domain::erased::{Erases, Refused};

@@ -5,11 +5,11 @@
 //! any time, beside another delivery of the same message.
 
 mod admit;
-mod agree;
-mod ballot;
 pub mod cancel;
+pub mod cas;
 mod drive_on;
 pub mod elect;
+pub mod election_messages;
 pub mod erase;
 pub mod failed;
 mod fill;
@@ -24,13 +24,12 @@ pub mod look;
 mod notices;
 mod observers;
 pub mod process;
+mod reconcile;
 pub mod register;
 pub mod revive;
-pub mod shape;
 #[cfg(test)]
 mod still;
 pub mod stream;
-pub mod successor;
 pub mod sweep;
 pub mod track;
 pub mod work;

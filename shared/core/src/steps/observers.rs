@@ -3,7 +3,7 @@
 //! Telling them again changes nothing, so a step that cannot tell all of them lets its message come again.
 
 use super::Error;
-use super::shape::Settled;
+use super::cas::Settled;
 use super::stream::Streaming;
 use super::track::Tracking;
 use crate::domain::stream::Life;

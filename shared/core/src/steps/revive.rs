@@ -7,13 +7,13 @@
 //! Tables that were restored to an earlier moment need more. A leader of that moment has made batches since then, and
 //! their ids follow from its fence. If it went on, it would make other batches of the same ids, and a downstream that
 //! knows their `Idempotency-Key` would not carry them out. So each leader is replaced, by a new one with a new fence.
-//! And as each table was copied at a moment of its own, they are made to agree first: module `agree`.
+//! And as each table was copied at a moment of its own, they are reconciled first: module `reconcile`.
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::agree::agree;
-use super::ballot::{election_messages, elections};
 use super::drive_on::{Next, drive_on, due_message};
+use super::election_messages::{election_messages, elections};
+use super::reconcile::reconcile;
 use super::{Error, lease_ms};
 use crate::domain::batch::Pace;
 use crate::domain::id::WorkflowId;
@@ -63,7 +63,7 @@ pub async fn revive<S: Tasks + Batches + Census + Locks>(
     let mut report = Report::default();
     let mut messages = Vec::new();
     if leaders == Leaders::AreReplaced {
-        agree(store, routes).await?;
+        reconcile(store, routes).await?;
     }
     for (target, lock) in store.held_locks().await? {
         let term = match leaders {

@@ -6,11 +6,11 @@ use groupage_core::domain::{Batch, Fence, Rest, RouteName, Shard, Target, TaskId
 use groupage_core::ports::{Freshness, Signalled, Stored};
 use groupage_core::routes::Routes;
 use groupage_core::steps::elect::ElectLeader;
+use groupage_core::steps::election_messages::send_next;
 use groupage_core::steps::group::GroupBatch;
 use groupage_core::steps::handle::{Delivery, HandleBatch};
 use groupage_core::steps::process::notify::Announced;
 use groupage_core::steps::register::{Asked, Rations, Record, Register};
-use groupage_core::steps::successor::send_successors;
 
 use crate::harness::act::Answer;
 use crate::harness::histories::{self, Calls};
@@ -140,8 +140,8 @@ impl Calls for Steps {
             Body::Elect(message) => {
                 let step = ElectLeader { store: ports, env: ports, routes, draw: 0.0 };
                 let Ok(decided) = step.run(message, redelivered).await else { return false };
-                let successors = decided.successors.into_iter().map(|successor| ((), successor)).collect();
-                send_successors(ports, successors).await.is_empty()
+                let next_messages = decided.next_messages.into_iter().map(|next_message| ((), next_message)).collect();
+                send_next(ports, next_messages).await.is_empty()
             }
             Body::Group(message) => {
                 let step = GroupBatch { store: ports, queue: ports, env: ports, routes, deadline: self.deadline };

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 
 use futures::{StreamExt, stream};
 
-use super::ballot::{election_messages, elections};
-use super::shape::{Outcome, Tries, handle};
+use super::cas::{Outcome, Tries, handle};
+use super::election_messages::{election_messages, elections};
 use super::{CONCURRENCY, Error};
 use crate::domain::failed::Refused;
 use crate::domain::task::Status;

@@ -14,7 +14,7 @@
 
 mod onward;
 
-use super::ballot::{elections, following_messages};
+use super::election_messages::{elections, following_messages};
 use super::fill::{Filled, Filling, Gathered};
 use super::finish::{finish, hand_on, stored};
 use super::handle::Delivery;

@@ -4,7 +4,7 @@ use super::{GroupBatch, Leading, Stop};
 use crate::domain::message::{Group, Lead, MAX_TASKS, Resume};
 use crate::domain::{Candidate, Lock};
 use crate::ports::{Advanced, Batches, Env, Locks, Outbox, Outgoing, Released, Tasks, send_all};
-use crate::steps::ballot::{elections, following_messages};
+use crate::steps::election_messages::{elections, following_messages};
 use crate::steps::fill::Gathered;
 use crate::steps::{Error, lease_ms};
 

@@ -9,8 +9,8 @@ use crate::domain::lane::{Lane, OnFailure, Queued, State};
 use crate::domain::tracker::Outcome;
 use crate::ports::{Env, Lanes, Outbox, Stored, Streams, Tasks, Trackers};
 use crate::routes::Notify;
+use crate::steps::cas::Tries;
 use crate::steps::notices::Refused;
-use crate::steps::shape::Tries;
 use crate::steps::{CONCURRENCY, Error};
 
 /// A task whose turn is over.

@@ -9,8 +9,8 @@ use crate::domain::task::{Status, Task};
 use crate::ports::{Env, Freshness, Lanes, LinedUp, MAX_NEWCOMERS, Newcomer, Outbox, Streams, Tasks, Trackers};
 use crate::routes::Notify;
 use crate::steps::Error;
+use crate::steps::cas::Tries;
 use crate::steps::notices::Refused;
-use crate::steps::shape::Tries;
 
 /// A task that comes to its lane: as it would wait for a batch if nobody were before it.
 #[derive(Clone, Debug)]

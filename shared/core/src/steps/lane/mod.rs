@@ -11,9 +11,9 @@ mod line_up;
 mod pass_over;
 
 use super::Error;
-use super::ballot::{election_messages, elections};
+use super::cas::{Tries, handle};
+use super::election_messages::{election_messages, elections};
 use super::notices::Refused;
-use super::shape::{Tries, handle};
 use crate::domain::lane::{Lane, Queued, State};
 use crate::domain::task::Candidate;
 use crate::domain::{LaneId, Reason, TaskId, Turn};

@@ -19,7 +19,7 @@ use crate::domain::list::{Head, Life, Purpose, Record, Slot};
 use crate::domain::task_message::{self, Code, MAX_MESSAGE_BYTES};
 use crate::domain::{Token, tracker};
 use crate::ports::{Destination, Env, Lists, Moved, Outbox, Outgoing, Stored, Trackers, send_all};
-use crate::steps::shape::Tries;
+use crate::steps::cas::Tries;
 use crate::steps::track::Tracking;
 use crate::steps::{Error, let_others_go_first};
 

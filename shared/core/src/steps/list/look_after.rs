@@ -6,7 +6,7 @@ use super::Listing;
 use crate::domain::list::{Head, Life, List, Move, Purpose, State};
 use crate::domain::{ListId, Timestamp};
 use crate::ports::{Cleared, Env, Lists, Moved, Outbox, Stored, Trackers};
-use crate::steps::shape::TRIES;
+use crate::steps::cas::TRIES;
 use crate::steps::{Error, let_others_go_first};
 
 /// What looking after lists came to.

@@ -11,7 +11,7 @@ mod put;
 mod take;
 
 use super::Error;
-use super::shape::{self, Tries, handle};
+use super::cas::{self, Tries, handle};
 use crate::domain::id::ListId;
 use crate::domain::list::{
     Life, List, MAX_KEY_BYTES, MAX_PUT, MAX_PUT_BYTES, MAX_RELEASED, Options, Put, State, TTL_MS, Tail,
@@ -73,7 +73,7 @@ pub enum Refused {
 }
 
 /// The outcome of a call.
-pub type Outcome<T> = shape::Outcome<T, Refused>;
+pub type Outcome<T> = cas::Outcome<T, Refused>;
 
 impl<S: Lists + Trackers, Q: Outbox, E: Env> Listing<'_, S, Q, E> {
     /// Opens a list, or opens a closed one again, or finds it open; says whether it is new.

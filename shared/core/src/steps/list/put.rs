@@ -12,7 +12,7 @@ use crate::domain::task_message::{self, Code, MAX_MESSAGE_BYTES, Rejection, Task
 use crate::domain::tracker::ItemId;
 use crate::ports::{Env, Lists, Outbox, PutOn, Trackers};
 use crate::steps::Error;
-use crate::steps::shape::{Tries, is_key};
+use crate::steps::cas::{Tries, is_key};
 
 /// What became of one caller's tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]

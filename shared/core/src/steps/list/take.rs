@@ -5,7 +5,7 @@ use crate::domain::id::{ListId, Token};
 use crate::domain::list::{Head, MAX_KEY_BYTES, MAX_RELEASED, MAX_RESERVATIONS, Move, Purpose, Record, State};
 use crate::ports::{Env, Lists, Moved, Outbox, Trackers};
 use crate::steps::Error;
-use crate::steps::shape::{Tries, is_key};
+use crate::steps::cas::{Tries, is_key};
 
 /// Tasks that a call took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

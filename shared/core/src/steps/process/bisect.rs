@@ -44,21 +44,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             batch = batch.answered(answered.excerpt);
             // The route's breaker may hear of a failure on another Target.
             let failed_before = in_trouble.contains(&route.pause_scope(&batch.target));
-            match answered.reply {
-                Reply::PerMember(said) => apart.answered(&batch.members, said),
-                Reply::Refused(reason) if answered.is_halved => apart.refused(&reason),
-                Reply::Refused(reason) => apart.failed(&reason),
-                Reply::Unavailable(failure) if answered.setback.counted > 0 => apart.refused(&failure.reason),
-                Reply::Unavailable(failure) if route.retry.waits_outages_out() => {
-                    apart.put_back();
-                    let is_away = failed_before || !apart.has_others();
-                    failed = is_away.then_some((Reply::Unavailable(failure), answered.setback));
-                }
-                Reply::Unavailable(failure) => {
-                    apart.failed_for_now(&failure.reason);
-                    failed = Some((Reply::Unavailable(failure), answered.setback));
-                }
-            }
+            let waits = route.retry.waits_outages_out().then_some(failed_before);
+            failed = note_answer(&mut apart, &batch, answered.reply, answered.setback, answered.is_halved, waits);
             // The last answer is recorded with the outcome.
             if !apart.is_over() {
                 batch = self.note(claimed, batch, &apart).await?;
@@ -118,4 +105,37 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     fn has_time_from(&self, claimed: &Claimed, start: Timestamp) -> Result<bool, Error> {
         Ok(start.plus_ms(self.timeout_ms(self.route(&claimed.batch)?)) <= claimed.deadline)
     }
+}
+
+/// Notes what the call of a part came to. Returns the failure that ends this claim's calls, if one does: of a route
+/// that waits outages out, one that says that its downstream is away, since the breaker knew of `failures_before` or no
+/// other part is left whose answer could tell.
+fn note_answer(
+    apart: &mut Bisection,
+    batch: &Batch,
+    reply: Reply,
+    setback: Setback,
+    is_halved: bool,
+    failures_before: Option<bool>,
+) -> Option<(Reply, Setback)> {
+    match reply {
+        Reply::PerMember(said) => apart.answered(&batch.members, said),
+        Reply::Refused(reason) if is_halved => apart.refused(&reason),
+        Reply::Refused(reason) => apart.failed(&reason),
+        Reply::Unavailable(failure) if setback.counted > 0 => apart.refused(&failure.reason),
+        Reply::Unavailable(failure) => {
+            let ends = match failures_before {
+                Some(had_failures) => {
+                    apart.put_back();
+                    had_failures || !apart.has_others()
+                }
+                None => {
+                    apart.failed_for_now(&failure.reason);
+                    true
+                }
+            };
+            return ends.then_some((Reply::Unavailable(failure), setback));
+        }
+    }
+    None
 }

@@ -88,13 +88,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             // Halves are smaller.
             Err(why) => return uncalled(Reply::Refused(why.reason()), true),
         };
-        let of_members = ids.iter().filter_map(|id| claimed.tasks.get(id)?.trace);
-        let of = CallOf { batch: &batch.id, key, attempt: batch.attempts };
-        let trace = CallTrace::of(of, of_members, self.downstream.is_collected());
-        let Batch { target, fence, attempts, .. } = batch;
-        let call =
-            Call { downstream: &route.downstream, batch: key, target, fence: *fence, attempt: *attempts, body, trace };
-        let answer = self.downstream.call(&call).await;
+        let answer = self.downstream.call(&self.request(claimed, route, key, &ids, body)).await;
         let excerpt = answer.as_ref().ok().map(Answer::excerpt);
         let is_oversized = is_oversized(&answer);
         let mut reply = route.read(answer, &ids, *key == batch.id && batch.may_be_done());
@@ -115,6 +109,21 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         }
         let is_halved = is_oversized || route.on_reject == OnReject::Bisect;
         Ok(Answered { reply, excerpt: reason.zip(excerpt), setback, is_halved })
+    }
+
+    fn request<'r>(
+        &self,
+        claimed: &'r Claimed,
+        route: &'r Route,
+        key: &'r BatchId,
+        ids: &[TaskId],
+        body: String,
+    ) -> Call<'r> {
+        let Batch { id, target, fence, attempts, .. } = &claimed.batch;
+        let (fence, attempt) = (*fence, *attempts);
+        let of_members = ids.iter().filter_map(|id| claimed.tasks.get(id)?.trace);
+        let trace = CallTrace::of(CallOf { batch: id, key, attempt }, of_members, self.downstream.is_collected());
+        Call { downstream: &route.downstream, batch: key, target, fence, attempt, body, trace }
     }
 
     /// Tells the breaker what came of a call, and people if that opened or closed it.

@@ -8,9 +8,9 @@ use super::{Register, Report};
 use crate::domain::message::{Election, MAX_TASKS};
 use crate::domain::task::Candidate;
 use crate::ports::{Batches, Env, Inbox, Lanes, Lists, Locks, Outbox, Outgoing, Streams, Tasks, Trackers};
-use crate::steps::ballot::{elections, keyed_election_messages};
 use crate::steps::elect::ElectLeader;
-use crate::steps::successor::{Successor, outgoing};
+use crate::steps::election_messages::{NextMessage, outgoing};
+use crate::steps::election_messages::{elections, keyed_election_messages};
 use crate::steps::{CONCURRENCY, Error, lease_ms};
 
 /// After so long, in milliseconds, no leader is told any more: what makes one lock slow makes the next one slow.
@@ -62,7 +62,7 @@ impl<S: Tasks + Locks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox 
         let (mut held, mut told) = (Vec::new(), Vec::new());
         for (records, election, later) in asked {
             match later {
-                Ok(Some((again, delay_ms))) => told.push((records, Successor::Again(again, delay_ms))),
+                Ok(Some((again, delay_ms))) => told.push((records, NextMessage::Again(again, delay_ms))),
                 Ok(None) => held.push((records, election)),
                 Err(error) => {
                     report.not_told.push(error);

@@ -10,7 +10,7 @@ use super::report::with_ancestors;
 use crate::domain::stream::{Bits, EventId, Life, Run, Stream, path};
 use crate::domain::tracker::{Acks, Mark, Node, NodeId, Outcome, Place};
 use crate::ports::{Env, Marked, Outbox, Streams};
-use crate::steps::shape::Settled;
+use crate::steps::cas::Settled;
 use crate::steps::{CONCURRENCY, Error};
 
 /// Groups that are looked at together: with the nodes above them they are 99 at most.

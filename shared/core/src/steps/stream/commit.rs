@@ -6,7 +6,7 @@ use crate::domain::stream::{Bits, Count, Life, MAX_FED, Offset, Run, State, Stre
 use crate::domain::tracker::{MAX_LEVEL, NodeId, Place};
 use crate::ports::{Destination, Env, Outbox, Outgoing, Stored, Streams, send_all};
 use crate::steps::Error;
-use crate::steps::shape::Tries;
+use crate::steps::cas::Tries;
 
 /// Nodes counted, or dropped, at once.
 const NODES: usize = 100;

@@ -15,7 +15,7 @@ use crate::domain::task_message::{self, Code, MAX_MESSAGE_BYTES, Rejection, Task
 use crate::domain::tracker::{self, Acks, NodeId, Place};
 use crate::ports::{Destination, Env, Freshness, Outbox, Outgoing, Stored, Streams, Tasks};
 use crate::routes::Routes;
-use crate::steps::shape::{Tries, unless_refused};
+use crate::steps::cas::{Tries, unless_refused};
 use crate::steps::{Error, let_others_go_first};
 
 /// The most that the rejected queue holds of an event, in bytes.

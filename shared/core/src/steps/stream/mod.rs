@@ -12,7 +12,7 @@ mod feed;
 mod look_after;
 mod report;
 
-use super::shape::{self, Tries, handle, unless_refused};
+use super::cas::{self, Tries, handle, unless_refused};
 use crate::domain::id::StreamId;
 use crate::domain::stream::{Ending, Options, State, Stream};
 use crate::ports::{Env, Outbox, Stored, StreamOpened, Streams};
@@ -86,7 +86,7 @@ pub enum Refused {
 }
 
 /// The outcome of a call.
-pub type Outcome<T> = shape::Outcome<T, Refused>;
+pub type Outcome<T> = cas::Outcome<T, Refused>;
 
 impl<S: Streams, Q: Outbox, E: Env> Streaming<'_, S, Q, E> {
     /// Opens a stream, or finds it if it was opened like this before; says whether it is new.

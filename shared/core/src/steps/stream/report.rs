@@ -6,7 +6,7 @@ use crate::domain::stream::{Life, MAX_FED, Page, first_below, path};
 use crate::domain::tracker::{GROUP_SIZE, Mark, Node, NodeId};
 use crate::ports::{Env, Marked, Outbox, Streams};
 use crate::steps::Error;
-use crate::steps::shape::Tries;
+use crate::steps::cas::Tries;
 
 /// Pages read at once.
 const PAGES: usize = 20;

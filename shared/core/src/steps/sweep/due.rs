@@ -27,7 +27,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::traits::Traits;
 use crate::ports::{self, Entries, Entry, Env, Freshness, Look, Outbox, Scheduled, Store, Waiting, send_all};
 use crate::routes::Route;
-use crate::steps::ballot::{election_messages, elections};
+use crate::steps::election_messages::{election_messages, elections};
 use crate::steps::{CONCURRENCY, Error};
 
 /// Entries of one page.

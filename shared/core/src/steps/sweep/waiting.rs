@@ -16,8 +16,8 @@ use crate::domain::shelf::{Bookmark, Shelf};
 use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
 use crate::ports::{Env, Look, Outbox, Segment, Store, Waiting, WaitingPage, send_all};
-use crate::steps::ballot::{election_messages, elections, within_reach};
 use crate::steps::cancel::Cancelling;
+use crate::steps::election_messages::{election_messages, elections, within_reach};
 use crate::steps::{CONCURRENCY, Error};
 
 /// A task that has waited for longer than this is looked into, in milliseconds: longer than any leader takes to come to

@@ -10,7 +10,7 @@ use crate::domain::tracker::{
     self, Acks, Ending, ItemId, ItemRange, Mark, NoItem, Node, NodeId, Place, State, Tracker,
 };
 use crate::ports::{Env, Freshness, Looked, Marked, Outbox, Trackers};
-use crate::steps::shape::{Settled, Tries};
+use crate::steps::cas::{Settled, Tries};
 use crate::steps::{CONCURRENCY, Error};
 
 /// What an ack came to.

@@ -7,7 +7,7 @@ use crate::domain::tracker::{Ending, GROUP_SIZE, ItemId, ItemRange, Mark, Node, 
 use crate::domain::{TrackerId, notice};
 use crate::ports::{Destination, Env, Freshness, Outbox, Outgoing, Stored, Trackers, send_all};
 use crate::steps::Error;
-use crate::steps::shape::Tries;
+use crate::steps::cas::Tries;
 
 /// A notice names this many failed items at most; the tracker's items list the others.
 const MAX_NAMED: usize = 100;

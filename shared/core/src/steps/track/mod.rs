@@ -12,7 +12,7 @@ mod look_after;
 mod survey;
 
 use super::Error;
-use super::shape::{self, Tries, handle, is_key, unless_refused};
+use super::cas::{self, Tries, handle, is_key, unless_refused};
 use crate::domain::id::TrackerId;
 use crate::domain::tracker::{
     Addition, Ending, MAX_ADDED, MAX_KEY_BYTES, NoItem, NodeId, Options, Place, State, Tracker,
@@ -67,7 +67,7 @@ pub enum Refused {
 }
 
 /// The outcome of a call.
-pub type Outcome<T> = shape::Outcome<T, Refused>;
+pub type Outcome<T> = cas::Outcome<T, Refused>;
 
 impl<S: Trackers, Q: Outbox, E: Env> Tracking<'_, S, Q, E> {
     /// Opens a tracker, or finds it if it was opened like this before; says whether it is new.

@@ -11,7 +11,7 @@ use crate::domain::tracker::{
 };
 use crate::ports::{Env, Freshness, Outbox, Trackers};
 use crate::steps::Error;
-use crate::steps::shape::unless_refused;
+use crate::steps::cas::unless_refused;
 
 /// A tracker and how far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The one shape of calls about trackers, lists, lanes and streams.
+//! Compare-and-swap retry: how calls about trackers, lists, lanes and streams write.
 //!
 //! Each kind has a handle (`handle!`): the ports over which its calls go. A call reads, decides purely, and writes on
 //! condition that what it read still holds; if somebody else wrote in between, it does so again (`Tries`). It is

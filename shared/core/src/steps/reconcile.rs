@@ -1,4 +1,4 @@
-//! Making tables agree that were restored to moments which lie some milliseconds apart.
+//! Reconciles tables that were restored to moments which lie some milliseconds apart.
 //!
 //! Each table of a running stack is copied at a moment of its own. So one may say what another does not know yet:
 //!
@@ -31,11 +31,11 @@ use crate::domain::time::Timestamp;
 use crate::ports::{Batches, Census, Freshness, Look, Tasks};
 use crate::routes::Routes;
 
-/// Makes batches and tasks agree. May be repeated.
+/// Reconciles batches and tasks. May be repeated.
 ///
 /// # Errors
 /// A port did not answer, or somebody is at work on the tables.
-pub async fn agree<S: Tasks + Batches + Census>(store: &S, routes: &Routes) -> Result<(), Error> {
+pub async fn reconcile<S: Tasks + Batches + Census>(store: &S, routes: &Routes) -> Result<(), Error> {
     let unsettled = store.unsettled_tasks().await?;
     let mut batches: BTreeSet<BatchId> = unsettled.iter().filter_map(|task| task.status.batch().cloned()).collect();
     for route in routes.iter() {
@@ -46,7 +46,7 @@ pub async fn agree<S: Tasks + Batches + Census>(store: &S, routes: &Routes) -> R
     stream::iter(batches)
         .map(|id| async move {
             match store.batch(&id).await? {
-                Some(batch) => agree_on(store, &batch).await,
+                Some(batch) => reconcile_one(store, &batch).await,
                 None => Ok(()),
             }
         })
@@ -55,7 +55,7 @@ pub async fn agree<S: Tasks + Batches + Census>(store: &S, routes: &Routes) -> R
         .await
 }
 
-async fn agree_on(store: &(impl Tasks + Batches), batch: &Batch) -> Result<(), Error> {
+async fn reconcile_one(store: &(impl Tasks + Batches), batch: &Batch) -> Result<(), Error> {
     let next = match &batch.status {
         Status::Frozen | Status::InProgress { .. } | Status::Paused { .. } => {
             drive(store, batch).await?;
