@@ -1,9 +1,9 @@
 //! A template's instructions, run within a budget.
 //!
-//! The engine counts instructions, but not what each of them makes: forty times `{% set ns.x = ns.x ~ ns.x %}` is a
-//! terabyte, and `'%2000000000d' | format(1)` two gigabytes. So each instruction that reads, makes or compares a value
-//! is preceded by a filter that charges the value's size here, before the engine makes anything of it. Each turn of a
-//! loop stores a value, so time is bounded as memory is.
+//! The engine counts instructions, but not what each of them makes: forty times `{% set x = x ~ x %}` is a terabyte,
+//! and `'%2000000000d' | format(1)` two gigabytes. So each instruction that reads, makes or compares a value comes after
+//! a filter that charges the value's size here, before the engine makes anything of it. Each turn of a loop stores a
+//! value, so time is bounded as memory is.
 //!
 //! Text and lists are not multiplied, as in `'-' * 80`: a number of the template would say how large a value becomes.
 
@@ -26,7 +26,6 @@ const BY_NAME: u8 = u8::MAX;
 const READ: &str = "(read)";
 const CHARGED: &str = "(charged)";
 const STORED: &str = "(stored)";
-const KEPT: &str = "(kept)";
 const NUMBER: &str = "(number)";
 const MAP: &str = "(map)";
 const CALLED: &str = "(called)";
@@ -54,11 +53,9 @@ pub(super) fn opaque_bytes(value: &Value) -> Option<usize> {
 /// Adds what the instructions of guarded templates call.
 pub(super) fn prepare(environment: &mut Environment<'_>) {
     environment.set_formatter(emit);
-    environment.remove_global("debug");
     environment.add_filter(READ, |value: ValueOrKwargs| read(value.into()));
     environment.add_filter(CHARGED, |value: ValueOrKwargs| charge(&value).map(|_| Value::from(value)));
     environment.add_filter(STORED, |value: ValueOrKwargs| store(value.into()));
-    environment.add_filter(KEPT, |value: ValueOrKwargs| keep(value.into()));
     environment.add_filter(NUMBER, |value: ValueOrKwargs| number(value.into()));
     environment.add_filter(MAP, |pairs: Args| map(&pairs.into_values()));
     environment.add_filter(CALLED, |state: &mut State<'_, '_>, args: Args| called(state, &args.into_values(), filter));
@@ -84,7 +81,6 @@ pub(super) fn unknown(environment: &Environment<'_>, name: &str) -> Option<Strin
     let instructions = &machinery::get_compiled_template(&template).instructions;
     let all = || (0..).map_while(|at| Some((instructions.get(at)?, instructions.get_line(at).unwrap_or_default())));
     let mut known: HashSet<&str> = environment.globals().map(|(name, _)| name).chain(["loop"]).collect();
-    known.remove("debug");
     known.extend(all().filter_map(|(one, _)| if let Instruction::StoreLocal(name) = one { Some(*name) } else { None }));
     let is_there = |what: &str, name: &str| {
         let asked = environment.compile_expression_owned(format!("name is {what}"));
@@ -164,7 +160,6 @@ fn with_charges<'a>(one: &Instruction<'a>) -> Vec<Instruction<'a>> {
         Instruction::GetItem => vec![call(CHARGED, 1), one.clone(), call(READ, 1)],
         Instruction::Slice => vec![one.clone(), call(STORED, 1)],
         Instruction::StoreLocal(_) => vec![call(STORED, 1), one.clone()],
-        Instruction::SetAttr(_) => vec![Instruction::Swap, call(KEPT, 1), Instruction::Swap, one.clone()],
         Instruction::Mul | Instruction::Pow => both(NUMBER),
         Instruction::Add
         | Instruction::StringConcat
@@ -232,22 +227,6 @@ fn store(value: Value) -> Made {
         return Ok(value.try_iter()?.collect());
     }
     Ok(value)
-}
-
-/// Charges what a namespace holds: nothing that could hold the namespace, which would never be given back.
-fn keep(value: Value) -> Made {
-    fn is_plain(value: &Value) -> bool {
-        let of_the_engine = |name: &str| name.contains("namespace") || name.contains("loop");
-        !value.as_object().is_some_and(|object| of_the_engine(object.type_name()))
-            && (opaque_bytes(value).is_some()
-                || !matches!(value.kind(), ValueKind::Seq | ValueKind::Map)
-                || value.try_iter().into_iter().flatten().all(|item| {
-                    is_plain(&item)
-                        && (value.kind() != ValueKind::Map || value.get_item(&item).is_ok_and(|of| is_plain(&of)))
-                }))
-    }
-    let value = store(value)?;
-    if is_plain(&value) { Ok(value) } else { Err(Error::new(ErrorKind::InvalidOperation, "no value to keep")) }
 }
 
 fn number(value: Value) -> Made {

@@ -49,6 +49,9 @@ impl Template {
             // A misspelt field must fail the member, not send an empty string in its place.
             environment.set_undefined_behavior(UndefinedBehavior::Strict);
             environment.set_recursion_limit(MAX_CALLS);
+            // It shows what the template was given; a value that others can be put into could hold itself.
+            environment.remove_global("debug");
+            environment.remove_global("namespace");
             environment.add_filter("tojson", tojson);
             let added = environment.add_template_owned(NAME, source);
             added.map_err(|error| format!("`body` is no template: {error:#}"))?;

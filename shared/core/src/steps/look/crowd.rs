@@ -290,27 +290,10 @@ mod tests {
     use crate::domain::lane::{self, Lane, Numbering};
     use crate::domain::{Batch, Candidate, Gate, Revision, Round, Task, TaskId};
     use crate::memory::MemoryStore;
-    use crate::routes::Routes;
+    use crate::steps::still::Still;
 
     const NOW: Timestamp = Timestamp(10_000);
-
-    struct Still;
-
-    impl Env for Still {
-        fn now(&self) -> Timestamp {
-            NOW
-        }
-
-        fn random(&self) -> f64 {
-            0.5
-        }
-
-        fn fresh_id(&self) -> String {
-            "fresh".to_owned()
-        }
-
-        async fn sleep(&self, _: u64) {}
-    }
+    const STILL: Still = Still(NOW.0);
 
     fn routes() -> Routes {
         routes_of(&["r", "s"])
@@ -341,7 +324,7 @@ mod tests {
     #[tokio::test]
     async fn the_target_with_most_tasks_comes_first_and_each_says_what_it_waits_for() {
         let (store, routes) = (filled().await, routes());
-        let looking = Looking { store: &store, env: &Still, routes: Some(&routes) };
+        let looking = Looking { store: &store, env: &STILL, routes: Some(&routes) };
         let crowd = looking.crowd(None).await.unwrap();
         let shown: Vec<_> =
             crowd.groups.iter().map(|group| (group.target.as_str(), group.waiting, group.oldest)).collect();
@@ -360,7 +343,7 @@ mod tests {
         let (store, routes) = (filled().await, routes());
         let gate = Gate { revision: Revision(1), paused_until: Timestamp(20_000), ..Gate::default() };
         store.store_gate(&Scope::Route(RouteName::new("r")), &gate, NOW).await.unwrap();
-        let looking = Looking { store: &store, env: &Still, routes: Some(&routes) };
+        let looking = Looking { store: &store, env: &STILL, routes: Some(&routes) };
         let crowd = looking.crowd(Some(&RouteName::new("r"))).await.unwrap();
         let called = crowd.groups.iter().find(|group| group.target.as_str() == "r:called").unwrap();
         assert_eq!(called.reasons(), [&Why::Pause { of: Of::Route, until: Timestamp(20_000) }]);
@@ -377,7 +360,7 @@ mod tests {
         let alone = [on("s:alone", "y", 1).candidate()];
         let batch = Batch::express(BatchId::new("f".repeat(32)), Target::new("s:alone"), &alone, NOW);
         store.store(&batch, Assumes::Absent).await.unwrap();
-        let crowd = Looking { store: &store, env: &Still, routes: Some(&routes) }.crowd(None).await.unwrap();
+        let crowd = Looking { store: &store, env: &STILL, routes: Some(&routes) }.crowd(None).await.unwrap();
         assert!(crowd.groups.iter().any(|group| group.target.as_str() == "s:alone"), "{:?}", crowd.groups);
         assert!(!crowd.is_all);
     }
@@ -399,7 +382,7 @@ mod tests {
         for n in 0..4 {
             store.store(&large(&format!("{n:032x}"), &format!("r:t{n}")), Assumes::Absent).await.unwrap();
         }
-        let crowd = Looking { store: &store, env: &Still, routes: Some(&routes) }.crowd(None).await.unwrap();
+        let crowd = Looking { store: &store, env: &STILL, routes: Some(&routes) }.crowd(None).await.unwrap();
         assert_eq!(crowd.groups.len(), 1, "{:?}", crowd.groups.iter().map(|group| &group.target).collect::<Vec<_>>());
         assert!(!crowd.is_all);
     }
@@ -410,7 +393,7 @@ mod tests {
         for n in 0..2_000 {
             store.register(&on(&format!("r:t{}", n % 7), &format!("t{n}"), n)).await.unwrap();
         }
-        let crowd = Looking { store: &store, env: &Still, routes: None }.crowd(None).await.unwrap();
+        let crowd = Looking { store: &store, env: &STILL, routes: None }.crowd(None).await.unwrap();
         assert!(!crowd.is_all);
         let tasks: usize = crowd.groups.iter().map(Group::tasks).sum();
         assert!((1..=OF_SEGMENT * usize::from(SEGMENTS)).contains(&tasks), "{tasks}");
@@ -423,7 +406,7 @@ mod tests {
             store.register(&on("s:other", id, 1).scheduled(Timestamp(due))).await.unwrap();
         }
         let routes = routes_of(&["s"]).without(vec![RouteName::new("r")]);
-        let looking = Looking { store: &store, env: &Still, routes: Some(&routes) };
+        let looking = Looking { store: &store, env: &STILL, routes: Some(&routes) };
         let crowd = looking.crowd(None).await.unwrap();
         let of = |target: &str| crowd.groups.iter().find(|group| group.target.as_str() == target).unwrap();
         assert_eq!((of("s:other").scheduled, of("s:other").tasks()), (2, 3));
@@ -444,7 +427,7 @@ mod tests {
         let routes =
             Routes::parse("version: 1\nroutes:\n  - { name: r, target: truck, ordered_by: truck, downstream: pull }\n")
                 .unwrap();
-        let crowd = Looking { store: &store, env: &Still, routes: Some(&routes) }.crowd(None).await.unwrap();
+        let crowd = Looking { store: &store, env: &STILL, routes: Some(&routes) }.crowd(None).await.unwrap();
         assert_eq!(crowd.stopped, [id]);
     }
 }
