@@ -1,9 +1,9 @@
 //! A template's instructions, run within a budget.
 //!
 //! The engine counts instructions, but not what each of them makes: forty times `{% set x = x ~ x %}` is a terabyte,
-//! and `'%2000000000d' | format(1)` two gigabytes. So each instruction that reads, makes or compares a value comes after
-//! a filter that charges the value's size here, before the engine makes anything of it. Each turn of a loop stores a
-//! value, so time is bounded as memory is.
+//! and `'%2000000000d' | format(1)` two gigabytes. So a filter goes before each instruction that reads, makes or
+//! compares a value. It charges the value's size here, before the engine makes anything of it. Each turn of a loop
+//! stores a value, so time is bounded as memory is.
 //!
 //! Text and lists are not multiplied, as in `'-' * 80`: a number of the template would say how large a value becomes.
 
