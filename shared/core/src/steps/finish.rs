@@ -93,44 +93,21 @@ pub async fn drive<S: Tasks>(store: &S, batch: &Batch) -> Result<Vec<Member>, Er
     let ids: Vec<_> = batch.members.iter().map(|member| member.id.clone()).collect();
     let tasks = store.read(&ids, Freshness::Latest).await?;
     let by_id: HashMap<_, _> = tasks.iter().map(|task| (&task.id, task)).collect();
-    let fates: Vec<(Member, Fate)> = batch
-        .members
-        .iter()
-        .map(|member| (member.clone(), Fate::of(member, by_id.get(&member.id), &batch.id)))
-        .collect();
-    let members: Vec<Option<Member>> = stream::iter(fates)
-        .map(|(member, fate)| async move {
-            let joined = match fate {
-                Fate::Waits => store.join(&member.id, member.round, &batch.id).await? == Joined::Yes,
-                Fate::Joined => true,
-                Fate::Elsewhere => false,
-            };
-            Ok::<_, Error>(joined.then_some(member))
+    let fates = batch.members.iter().map(|member| {
+        let task = by_id.get(&member.id);
+        let waits = task.is_some_and(|task| task.waits_in(member.round));
+        let names_it = |task: &&&Task| task.round == member.round && task.status.batch() == Some(&batch.id);
+        (member.clone(), waits, task.filter(names_it).is_some())
+    });
+    let members: Vec<Option<Member>> = stream::iter(fates.collect::<Vec<_>>())
+        .map(|(member, waits, has_joined)| async move {
+            let joins = waits && store.join(&member.id, member.round, &batch.id).await? == Joined::Yes;
+            Ok::<_, Error>((joins || has_joined).then_some(member))
         })
         .buffered(CONCURRENCY)
         .try_collect()
         .await?;
     Ok(members.into_iter().flatten().collect())
-}
-
-/// Where a candidate stands.
-enum Fate {
-    /// It still waits in its round.
-    Waits,
-    /// It names the batch.
-    Joined,
-    /// It has moved on, or is gone.
-    Elsewhere,
-}
-
-impl Fate {
-    fn of(member: &Member, task: Option<&&Task>, batch: &BatchId) -> Self {
-        match task {
-            Some(task) if task.waits_in(member.round) => Self::Waits,
-            Some(task) if task.round == member.round && task.status.batch() == Some(batch) => Self::Joined,
-            Some(_) | None => Self::Elsewhere,
-        }
-    }
 }
 
 /// Turns a lost race for a batch into the error that brings the message again.

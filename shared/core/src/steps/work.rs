@@ -28,13 +28,8 @@ pub struct Worker<'a, S, Q, D, E> {
     left: Vec<BatchId>,
 }
 
-/// What a worker found.
-enum Found {
-    /// A batch that is to be called.
-    Claimed(Box<Claimed>),
-    /// A batch that ended without a call.
-    Ended(Box<Batch>, Counts),
-}
+/// What a worker found: a batch that is to be called, or one that ended without a call.
+type Found = Result<Box<Claimed>, (Batch, Outcome)>;
 
 /// When a batch that could not be claimed is worth another look.
 #[derive(Debug)]
@@ -62,8 +57,8 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     /// A port did not answer, or another worker came first; try again.
     pub async fn work(&mut self) -> Result<Option<(Batch, Outcome)>, Error> {
         let claimed = match self.next().await? {
-            Some(Found::Claimed(claimed)) => claimed,
-            Some(Found::Ended(batch, counts)) => return Ok(Some((*batch, Outcome::Settled(counts)))),
+            Some(Ok(claimed)) => claimed,
+            Some(Err(ended)) => return Ok(Some(ended)),
             None => return Ok(None),
         };
         let stage = self.processor.finish(&claimed).await;
@@ -83,8 +78,8 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     pub async fn claim_next(&mut self) -> Result<Option<Claimed>, Error> {
         loop {
             match self.next().await? {
-                Some(Found::Claimed(claimed)) => return Ok(Some(*claimed)),
-                Some(Found::Ended(..)) => {}
+                Some(Ok(claimed)) => return Ok(Some(*claimed)),
+                Some(Err(_)) => {}
                 None => return Ok(None),
             }
         }
@@ -143,11 +138,11 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
         };
         let (holder, found) = (batch.claimed_by().cloned(), batch.clone());
         let stop = match self.processor.claim_one(batch).await {
-            Ok(claimed) => return Ok(Some(Found::Claimed(Box::new(claimed)))),
+            Ok(claimed) => return Ok(Some(Ok(Box::new(claimed)))),
             Err(stop) => stop,
         };
         match self.processor.settle(Err(stop)).await? {
-            Outcome::Settled(counts) => return Ok(Some(Found::Ended(Box::new(found), counts))),
+            outcome @ Outcome::Settled(_) => return Ok(Some(Err((found, outcome)))),
             Outcome::Waits(wait) => self.put_off(id.clone(), wait.back_at(), holder),
             Outcome::Away(until) => self.put_off(id.clone(), Some(until), None),
             Outcome::FollowedUp(_) | Outcome::CallAgain { .. } | Outcome::ClaimLost | Outcome::Nothing => {

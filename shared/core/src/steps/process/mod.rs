@@ -58,13 +58,6 @@ pub struct Processor<'a, S, Q, D, E> {
     pub heartbeat: &'a Heartbeat<'a, S, E>,
 }
 
-impl<S, Q, D, E> Clone for Processor<'_, S, Q, D, E> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<S, Q, D, E> Copy for Processor<'_, S, Q, D, E> {}
-
 /// Added to a call's timeout for everything around it, in milliseconds: waiting for its time, recording the outcome.
 const MARGIN_MS: u64 = 10_000;
 /// A batch is taken apart for so long at most, in milliseconds: as long as the longest calls of other routes may take.
