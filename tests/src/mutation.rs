@@ -46,8 +46,8 @@ mutations! {
     ForgetsParts,
     /// A gate is written whatever revision it has.
     WritesGatesUnconditionally,
-    /// A ticket of a gate's line is handed out, and the next batch gets it, too.
-    HandsOutTicketsTwice,
+    /// The write that admits a call reserves no start.
+    ReservesNoStart,
     /// A batch that was named but never written is passed over without a void in its place.
     LeavesNoVoid,
     /// A batch of tasks that arrive together is written with all of them, also with those that were there before.

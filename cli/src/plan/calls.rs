@@ -110,11 +110,10 @@ impl Calls {
 
     /// The batch whose turn at this gate comes first of all that wait there.
     fn first(&self, scope: &Scope) -> Option<usize> {
-        let gate = self.gates.get(scope)?;
         let first = self.waiting.get(scope)?.values().filter_map(|queue| queue.front().copied());
         let time = |n: &usize| {
             let ticket = self.batches.get(*n).and_then(|batch| batch.ticket.as_ref());
-            (ticket.and_then(|(_, number)| gate.time(*number)), *n)
+            (ticket.map(|(_, tag)| *tag), *n)
         };
         first.min_by_key(time)
     }
@@ -134,11 +133,12 @@ impl Calls {
                     next.into_iter().for_each(|next| *gate = next);
                     continue;
                 }
-                Admission::LinesUp { stretch } => {
-                    let next = gate.with_ticket(stretch, now);
-                    let told = next.as_ref().and_then(|next| next.last_ticket(stretch));
-                    let (number, at) = told.map_or((None, now), |(number, at)| (Some(number), at));
-                    (next, number, at)
+                Admission::LinesUp { flow, .. } => {
+                    let next = gate.with_ticket(flow);
+                    let tag = next.as_ref().and_then(|next| Some(next.queue.flows.get(&flow)?.last));
+                    let told = next.as_ref().zip(tag);
+                    let at = told.and_then(|(next, tag)| next.time_of(tag, limits, now.plus_ms(LEASE_MS), now));
+                    (next, tag, at.unwrap_or(now))
                 }
                 Admission::Later { gate: next, ticket, at } => (next, ticket, at),
                 // No call has failed here, and nobody holds any back.

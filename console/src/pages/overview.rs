@@ -174,7 +174,7 @@ fn routes(visit: &Visit<'_>, gates: &[(RouteName, Seen)]) -> Markup {
         vec![
             html! { a href=(address) { (id(route.as_str())) } },
             places(seen, visit.now),
-            rate(seen, visit.now),
+            rate(seen),
             standing(seen, visit.now),
         ]
     });

@@ -68,7 +68,7 @@ pub async fn show(visit: &Visit<'_>) -> Result<Page, Trouble> {
 }
 
 fn gate(seen: &Seen, now: Timestamp) -> [(&'static str, Markup); 3] {
-    [("calls in flight", places(seen, now)), ("rate", rate(seen, now)), ("standing", standing(seen, now))]
+    [("calls in flight", places(seen, now)), ("rate", rate(seen)), ("standing", standing(seen, now))]
 }
 
 fn settings(route: &Route) -> Vec<(&'static str, Markup)> {

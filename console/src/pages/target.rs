@@ -88,7 +88,7 @@ pub fn gates(gates: &[Seen], now: Timestamp) -> Markup {
             Of::Route => "all calls of the route",
             Of::Target => "calls for this Target",
         };
-        vec![html! { (whose) }, places(seen, now), rate(seen, now), standing(seen, now)]
+        vec![html! { (whose) }, places(seen, now), rate(seen), standing(seen, now)]
     });
     let columns = ["gate", "calls in flight", "rate", "standing"];
     table("Gates before its calls", &columns, rows.collect(), "Its route is gone: nothing is known of its gates.")
@@ -96,7 +96,7 @@ pub fn gates(gates: &[Seen], now: Timestamp) -> Markup {
 
 /// Places in flight, taken and in all.
 pub fn places(seen: &Seen, now: Timestamp) -> Markup {
-    let taken = seen.gate.in_flight.values().filter(|lease| **lease > now).count();
+    let taken = seen.gate.permits.leases.values().filter(|lease| **lease > now).count();
     match seen.limits.in_flight {
         Some(most) => html! { (bar(taken, most, "calls in flight")) " " (taken) " of " (most) },
         None => html! { "no limit" },
@@ -104,12 +104,12 @@ pub fn places(seen: &Seen, now: Timestamp) -> Markup {
 }
 
 /// Calls a second, and how many wait for their time.
-pub fn rate(seen: &Seen, now: Timestamp) -> Markup {
-    let line = &seen.gate.line;
-    let waiting = line.next.saturating_sub(line.first_at(now));
+pub fn rate(seen: &Seen) -> Markup {
+    let waiting = seen.gate.queue.waiting();
     html! {
         @match seen.limits.gap_ms {
-            Some(gap_ms) => { (1_000 / gap_ms.max(1)) " calls a second" },
+            Some(gap_ms @ ..=1_000) => { (1_000 / gap_ms.max(1)) " calls a second" },
+            Some(gap_ms) => { "one call every " (crate::words::span(gap_ms)) },
             None => { "no limit" },
         }
         @if waiting > 0 { "; " (waiting) " in line" }
@@ -167,11 +167,12 @@ mod tests {
     fn a_gate_says_what_is_taken_and_whether_it_is_paused() {
         let now = Timestamp(1_000);
         let mut gate = Gate { paused_until: Timestamp(4_000), ..Gate::default() };
-        gate.in_flight.insert(BatchId::new("b"), Timestamp(2_000));
-        gate.in_flight.insert(BatchId::new("gone"), now);
-        let seen = Seen { of: Of::Route, limits: Limits { in_flight: Some(2), gap_ms: Some(100), share: None }, gate };
+        gate.permits.leases.insert(BatchId::new("b"), Timestamp(2_000));
+        gate.permits.leases.insert(BatchId::new("gone"), now);
+        let seen =
+            Seen { of: Of::Route, limits: Limits { in_flight: Some(2), gap_ms: Some(100), ..Limits::default() }, gate };
         assert!(places(&seen, now).into_string().ends_with(" 1 of 2"));
-        assert_eq!(rate(&seen, now).into_string(), "10 calls a second");
+        assert_eq!(rate(&seen).into_string(), "10 calls a second");
         assert!(standing(&seen, now).into_string().contains("in 3 s"));
         assert_eq!(standing(&seen, Timestamp(4_000)).into_string(), "well");
     }

@@ -241,26 +241,11 @@ impl layer::Sessions for Witness {
 }
 
 impl layer::Gates for Witness {
-    async fn take_ticket(
-        &self,
-        scope: &Scope,
-        seen: &Gate,
-        stretch: Option<u64>,
-        now: Timestamp,
-    ) -> Result<Option<Gate>> {
-        let old = self.tables.gate(scope).await?;
-        let taken = self.tables.take_ticket(scope, seen, stretch, now).await?;
-        if let (Some(Mutation::HandsOutTicketsTwice), Some(taken)) = (self.mutation, &taken) {
-            let back = Gate { revision: taken.revision.next(), ..old };
-            self.tables.store_gate(scope, &back, now).await?;
-        }
-        Ok(taken)
-    }
-
     async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored> {
         let old = self.tables.gate(scope).await?;
         let written = match self.mutation {
             Some(Mutation::WritesGatesUnconditionally) => Gate { revision: old.revision.next(), ..gate.clone() },
+            Some(Mutation::ReservesNoStart) => Gate { rate: old.rate, ..gate.clone() },
             Some(Mutation::DropsPauses) => Gate { paused_until: old.paused_until, ..gate.clone() },
             Some(_) | None => gate.clone(),
         };

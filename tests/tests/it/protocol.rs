@@ -251,7 +251,7 @@ async fn a_batch_waits_for_a_place_without_using_up_attempts() {
     let world = World::new(Setting::default(), &routes, Scripted::accepting());
     let now = world.env.now();
     let scope = Scope::Target(Target::new("parcels:t0"));
-    let limits = Limits { in_flight: Some(1), gap_ms: None, share: None };
+    let limits = Limits { in_flight: Some(1), gap_ms: None, ..Limits::default() };
     let admission = Gate::default().admit(&BatchId::new("another"), Asks::Anew, limits, now, now.plus_ms(100_000));
     let Admission::Admitted(Some(taken), _) = admission else { panic!("{admission:?}") };
     world.tables().store_gate(&scope, &taken, now).await.unwrap();
@@ -261,7 +261,7 @@ async fn a_batch_waits_for_a_place_without_using_up_attempts() {
     assert!(world.env.now() >= now.plus_ms(100_000), "called beside the place's holder");
     let batches = world.tables().batches();
     assert_eq!(batches.iter().map(|batch| batch.attempts).collect::<Vec<_>>(), [1]);
-    assert!(world.tables().gate(&scope).await.unwrap().in_flight.is_empty(), "the place was not given back");
+    assert!(world.tables().gate(&scope).await.unwrap().permits.leases.is_empty(), "the place was not given back");
 }
 
 /// A world whose indexes and replicas are up to date.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::ReturnValue;
-use groupage_core::domain::gate::{Ends, Gate, Health, IN_PLACE_MS, Line, Pace, Scope, Shares, Shift, Stretch};
+use groupage_core::domain::gate::{Flow, Gate, Health, RateLimiter, Scope, Semaphore, WaitQueue};
 use groupage_core::domain::time::IDLE_MS;
 use groupage_core::domain::{BatchId, Revision, Timestamp};
 use groupage_core::ports::{Error, Gates, Result, Stored};
@@ -13,16 +13,15 @@ use crate::dynamo::expression::{Change, Clause};
 use crate::dynamo::item::{Item, decode, encode, id_in, nonsense, number};
 use crate::dynamo::{Dynamo, Key, Written};
 use crate::meter::Place;
-use crate::tables::locks::{TABLE, TARGET, TTL};
+use crate::tables::locks::{TABLE, TARGET};
 
 const REVISION: &str = "Revision";
-const NEXT_CALL: &str = "NextCall";
-const NEXT_TICKET: &str = "NextTicket";
-const GAP_MS: &str = "GapMs";
-const IN_FLIGHT: &str = "InFlight";
-const SHARES: &str = "Shares";
-const ENDS: &str = "Ends";
+const PERMITS: &str = "Permits";
+const FLOWS: &str = "Flows";
+const LAST: &str = "L";
+const RETURNED: &str = "Returned";
 const LEFT_MS: &str = "LeftMs";
+const MOVED: &str = "Moved";
 /// There only if there is something to tell.
 pub(crate) const HEALTH: &str = "Health";
 
@@ -33,36 +32,20 @@ struct StoredGate {
     target: String,
     revision: Revision,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    in_flight: BTreeMap<BatchId, Timestamp>,
+    permits: BTreeMap<BatchId, Timestamp>,
     paused_until: Timestamp,
-    /// The time of the next ticket.
-    next_call: Timestamp,
+    /// The theoretical arrival time of the next call.
     #[serde(default, skip_serializing_if = "is_zero")]
-    next_ticket: u64,
-    /// Tickets before this one are past.
+    tat: Timestamp,
     #[serde(default, skip_serializing_if = "is_zero")]
-    first_ticket: u64,
+    served: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
-    gap_ms: u64,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    shifts: Vec<StoredShift>,
-    /// The stretches that new tickets go to, each by the number of its first ticket.
+    moved: Timestamp,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    shares: BTreeMap<String, StoredStretch>,
-    /// Those that others of the same Target have followed.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    ended_shares: BTreeMap<String, StoredStretch>,
+    flows: BTreeMap<String, StoredFlow>,
+    /// Calls that gave their permits back, and how much of their leases these had left together.
     #[serde(default, skip_serializing_if = "is_zero")]
-    next_start: Timestamp,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    turn: u64,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    places_taken: u32,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    places_since: Timestamp,
-    /// Calls that gave their places back, and how much of their leases these had left together.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    ends: u64,
+    returned: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     left_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,42 +55,23 @@ struct StoredGate {
     ttl: u64,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct StoredShift {
-    from: u64,
-    by_ms: u64,
-}
-
 /// Short names: there may be many.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct StoredStretch {
-    #[serde(rename = "N")]
-    tickets: u64,
+struct StoredFlow {
     #[serde(rename = "F")]
-    from: u64,
+    first: u64,
+    #[serde(rename = "L")]
+    last: u64,
     #[serde(rename = "S")]
     stride: u64,
 }
 
-/// The number of a stretch's tickets.
-const TICKETS: &str = "N";
-
-impl StoredStretch {
-    fn all_of(shares: &Shares, are_last: bool) -> BTreeMap<String, Self> {
-        let these = shares.0.iter().filter(|(id, _)| shares.is_last(**id) == are_last);
-        let stored = |stretch: &Stretch| {
-            let Stretch { tickets, from, stride } = *stretch;
-            Self { tickets, from, stride }
-        };
-        these.map(|(id, stretch)| (id.to_string(), stored(stretch))).collect()
-    }
-
-    fn read(self, key: &str, id: &str) -> Result<(u64, Stretch)> {
-        let Self { tickets, from, stride } = self;
-        let number = id.parse().map_err(|_| nonsense(TABLE, key, SHARES, "is by no number".to_owned()))?;
-        Ok((number, Stretch { tickets, from, stride }))
+impl StoredFlow {
+    fn read(self, key: &str, id: &str) -> Result<(u64, Flow)> {
+        let Self { first, last, stride } = self;
+        let number = id.parse().map_err(|_| nonsense(TABLE, key, FLOWS, "is by no number".to_owned()))?;
+        Ok((number, Flow { first, last, stride }))
     }
 }
 
@@ -120,26 +84,19 @@ impl StoredGate {
         Self {
             target: key.to_owned(),
             revision: gate.revision,
-            in_flight: gate.in_flight.clone(),
+            permits: gate.permits.leases.clone(),
             paused_until: gate.paused_until,
-            next_call: gate.line.next_at,
-            next_ticket: gate.line.next,
-            first_ticket: gate.line.from,
-            gap_ms: gate.line.gap_ms,
-            shifts: gate
-                .line
-                .shifts
+            tat: gate.rate.tat,
+            served: gate.queue.served,
+            moved: gate.queue.moved,
+            flows: gate
+                .queue
+                .flows
                 .iter()
-                .map(|Shift { from, by_ms }| StoredShift { from: *from, by_ms: *by_ms })
+                .map(|(id, &Flow { first, last, stride })| (id.to_string(), StoredFlow { first, last, stride }))
                 .collect(),
-            shares: StoredStretch::all_of(&gate.shares, true),
-            ended_shares: StoredStretch::all_of(&gate.shares, false),
-            next_start: gate.next_start,
-            turn: gate.turn,
-            places_taken: gate.pace.entries,
-            places_since: gate.pace.since,
-            ends: gate.ends.calls.into(),
-            left_ms: gate.ends.left_ms,
+            returned: gate.permits.returned.into(),
+            left_ms: gate.permits.left_ms,
             latest: gate.latest.clone(),
             health: gate.health.clone(),
             ttl: gate.lasts_until(now).plus_ms(IDLE_MS).as_secs(),
@@ -161,26 +118,18 @@ pub(crate) fn told_of(item: Item) -> Result<(Scope, Gate)> {
 
 fn gate_of(key: &str, item: Item) -> Result<Gate> {
     let stored: StoredGate = decode(TABLE, key, item)?;
-    let line = Line {
-        next: stored.next_ticket,
-        next_at: stored.next_call,
-        gap_ms: stored.gap_ms,
-        from: stored.first_ticket,
-        shifts: stored.shifts.into_iter().map(|StoredShift { from, by_ms }| Shift { from, by_ms }).collect(),
-    };
-    let stretches = stored.shares.into_iter().chain(stored.ended_shares);
-    let shares = stretches.map(|(id, stretch)| stretch.read(key, &id)).collect::<Result<_>>().map(Shares)?;
+    let flows = stored.flows.into_iter().map(|(id, flow)| flow.read(key, &id)).collect::<Result<_>>()?;
     Ok(Gate {
         revision: stored.revision,
-        in_flight: stored.in_flight,
+        permits: Semaphore {
+            leases: stored.permits,
+            // The table adds without end.
+            returned: u32::try_from(stored.returned).unwrap_or(u32::MAX),
+            left_ms: stored.left_ms,
+        },
         paused_until: stored.paused_until,
-        line,
-        shares,
-        next_start: stored.next_start,
-        turn: stored.turn,
-        pace: Pace { since: stored.places_since, entries: stored.places_taken },
-        // The table adds without end.
-        ends: Ends { calls: u32::try_from(stored.ends).unwrap_or(u32::MAX), left_ms: stored.left_ms },
+        rate: RateLimiter { tat: stored.tat },
+        queue: WaitQueue { served: stored.served, moved: stored.moved, flows },
         latest: stored.latest,
         health: stored.health,
     })
@@ -190,17 +139,6 @@ impl Dynamo {
     fn gate_key<'a>(&'a self, key: &'a str) -> Key<'a> {
         Key::of(&self.tables.locks, Place::Locks, TARGET, key)
     }
-
-    /// Lets a gate expire later, of which only tickets were taken for long. Never lets it expire earlier.
-    async fn keep_gate(&self, key: &str, seen: Item, now: Timestamp) -> Result<()> {
-        let until = number(StoredGate::of(key, &gate_of(key, seen)?, now).ttl);
-        let (change, earlier) = (Change::default().set(TTL, until.clone()), Clause::Below(TTL, until));
-        self.update("keep a gate", self.gate_key(key), change, &[earlier], ReturnValue::None).await.map(|_| ())
-    }
-}
-
-fn expires_at(item: &Item) -> u64 {
-    item.get(TTL).and_then(|until| until.as_n().ok()?.parse().ok()).unwrap_or_default()
 }
 
 impl Gates for Dynamo {
@@ -221,36 +159,16 @@ impl Gates for Dynamo {
         self.replace("write a gate", self.gate_key(&key), (gate, item), &[clause], |old| gate_of(&key, old)).await
     }
 
-    async fn take_ticket(
-        &self,
-        scope: &Scope,
-        seen: &Gate,
-        stretch: Option<u64>,
-        now: Timestamp,
-    ) -> Result<Option<Gate>> {
+    async fn take_ticket(&self, scope: &Scope, flow: u64, stride: u64) -> Result<Option<Gate>> {
         const WHAT: &str = "take a ticket of a gate";
-        let key = scope.key();
-        let gap_ms = seen.line.gap_ms;
-        let mut change =
-            Change::default().add(NEXT_TICKET, number(1)).add(NEXT_CALL, number(gap_ms)).add(REVISION, number(1));
-        // It writes no `Ttl`: a person may have paused the gate since it was seen, and a pause lasts for years.
-        let enough = seen.lasts_until(now).plus_ms(IDLE_MS / 2).as_secs();
-        let is_busy = Clause::AtLeast(NEXT_CALL, number(now.plus_ms(IN_PLACE_MS + 1).0));
-        let mut assumes = vec![Clause::Equals(GAP_MS, number(gap_ms)), is_busy, Clause::AtLeast(TTL, number(enough))];
-        if let Some(id) = stretch {
-            let id = id.to_string();
-            change = change.increase_within([SHARES, &id, TICKETS], number(1));
-            assumes.push(Clause::PresentWithin(SHARES, id));
-        }
-        match self.update(WHAT, self.gate_key(&key), change, &assumes, ReturnValue::AllNew).await? {
+        let (key, flow) = (scope.key(), flow.to_string());
+        // It writes no `Ttl`: a person may have paused the gate since it was read, and a pause lasts for years.
+        let change = Change::default().increase_within([FLOWS, &flow, LAST], number(stride)).add(REVISION, number(1));
+        let waits = [Clause::PresentWithin(FLOWS, flow.clone())];
+        match self.update(WHAT, self.gate_key(&key), change, &waits, ReturnValue::AllNew).await? {
             Written::Done(Some(new)) => gate_of(&key, new).map(Some),
             Written::Done(None) => Err(Error::Broken { what: WHAT, why: "the answer has no item".to_owned() }),
-            Written::Refused(old) => {
-                if let Some(old) = old.filter(|old| expires_at(old) < enough) {
-                    self.keep_gate(&key, old, now).await?;
-                }
-                Ok(None)
-            }
+            Written::Refused(_) => Ok(None),
         }
     }
 
@@ -262,11 +180,12 @@ impl Gates for Dynamo {
         ended: Option<Timestamp>,
     ) -> Result<Stored> {
         let key = scope.key();
-        let mut change = Change::default().remove_within([IN_FLIGHT, batch.as_str()]).add(REVISION, number(1));
+        let mut change = Change::default().remove_within([PERMITS, batch.as_str()]).add(REVISION, number(1));
         if let Some(ended) = ended {
-            change = change.add(ENDS, number(1)).add(LEFT_MS, number(lease.since(ended)));
+            change =
+                change.add(RETURNED, number(1)).add(LEFT_MS, number(lease.since(ended))).set(MOVED, number(ended.0));
         }
-        let assumes = [Clause::AtMostWithin(IN_FLIGHT, batch.as_str().to_owned(), number(lease.0))];
+        let assumes = [Clause::AtMostWithin(PERMITS, batch.as_str().to_owned(), number(lease.0))];
         let written = self.update("leave a gate", self.gate_key(&key), change, &assumes, ReturnValue::None).await?;
         Ok(Stored::when(matches!(written, Written::Done(_))))
     }
@@ -281,25 +200,15 @@ mod tests {
 
     #[test]
     fn a_gate_survives_storage_and_outlives_what_is_in_it() {
-        let in_flight = BTreeMap::from([(BatchId::new("b"), Timestamp(9_000)), (BatchId::new("c"), Timestamp(5))]);
-        let latest = Some("c".to_owned());
-        let shifts = vec![Shift { from: 41, by_ms: 100 }, Shift { from: 43, by_ms: 7_000 }];
-        let line = Line { next: 44, next_at: Timestamp(8), gap_ms: 100, from: 40, shifts };
-        let pace = Pace { since: Timestamp(6), entries: 3 };
-        let stretch = |tickets| Stretch { tickets, from: 5, stride: 7 };
-        let id = 5 << 44;
-        let shares = Shares([(id, stretch(3)), (id + 3, stretch(2)), (7 << 44, stretch(1))].into());
+        let leases = BTreeMap::from([(BatchId::new("b"), Timestamp(9_000)), (BatchId::new("c"), Timestamp(5))]);
+        let flow = |last| Flow { first: 5, last, stride: 7 };
         let gate = Gate {
             revision: Revision(3),
-            in_flight,
+            permits: Semaphore { leases, returned: 2, left_ms: 50_000 },
             paused_until: Timestamp(7),
-            line,
-            shares,
-            next_start: Timestamp(4),
-            turn: 42,
-            pace,
-            ends: Ends { calls: 2, left_ms: 50_000 },
-            latest,
+            rate: RateLimiter { tat: Timestamp(4) },
+            queue: WaitQueue { served: 3, moved: Timestamp(2), flows: [(0, flow(5)), (1 << 40, flow(19))].into() },
+            latest: Some("c".to_owned()),
             health: Health::default(),
         };
         let stored = StoredGate::of("#route:r", &gate, Timestamp(1_000));
@@ -338,16 +247,6 @@ mod tests {
         assert_eq!(ttl(&told), later.plus_ms(IDLE_MS).as_secs());
         let heard = tell(&open, Event::Began);
         assert_eq!(ttl(&heard), later.plus_ms(IDLE_MS).as_secs(), "an outage of which people know");
-    }
-
-    #[test]
-    fn an_item_of_a_version_without_tickets_is_a_gate_that_nobody_waits_at() {
-        let gate = Gate { line: Line { next_at: Timestamp(8), ..Line::default() }, ..Gate::default() };
-        let item = encode(TABLE, "", &StoredGate::of("#route:r", &gate, Timestamp(0))).unwrap();
-        let mut fields: Vec<&str> = item.keys().map(String::as_str).collect();
-        fields.sort_unstable();
-        assert_eq!(fields, ["NextCall", "PausedUntil", "Revision", "Target", "Ttl"]);
-        assert_eq!(gate_of("#route:r", item).unwrap(), gate);
     }
 
     #[test]

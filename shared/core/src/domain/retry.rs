@@ -104,14 +104,12 @@ pub fn gate_delay_ms(waits: u32, random: f64) -> u64 {
 }
 
 /// The pause before a batch with a ticket comes back whose time is so far ahead, in milliseconds: 0.25 to 1.25 s before
-/// that time, as near to it as whole seconds come, since SQS counts in those. If that is more than two minutes ahead,
-/// it comes back after a quarter of the wait, too: its limit may have been raised. A longer pause than 15 minutes SQS
-/// cuts short.
+/// that time, as near to it as whole seconds come, since SQS counts in those. It comes back after two minutes, too: its
+/// limit may have been raised.
 pub const fn turn_delay_ms(ahead_ms: u64) -> u64 {
     const EARLY_MS: u64 = 250;
     const HOP_MS: u64 = 120_000;
-    let hop_ms = if ahead_ms / 4 > HOP_MS { ahead_ms / 4 } else { HOP_MS };
-    let pause_ms = if ahead_ms > hop_ms { hop_ms } else { ahead_ms };
+    let pause_ms = if ahead_ms > HOP_MS { HOP_MS } else { ahead_ms };
     let whole_s = pause_ms.saturating_sub(EARLY_MS) / 1_000;
     if whole_s == 0 { 1_000 } else { whole_s * 1_000 }
 }
@@ -163,7 +161,7 @@ mod tests {
         #[test]
         fn a_batch_with_a_ticket_is_back_before_its_time(ahead in 1_250_u64..50_000_000) {
             let pause = turn_delay_ms(ahead);
-            let hop = ahead.min(120_000.max(ahead / 4));
+            let hop = ahead.min(120_000);
             prop_assert!((250..=1_250).contains(&(hop - pause)) && pause.is_multiple_of(1_000));
         }
 

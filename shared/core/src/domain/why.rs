@@ -131,13 +131,17 @@ impl Seen {
         if let Some(closed) = self.closed(now) {
             return Some(closed);
         }
-        let others =
-            gate.in_flight.iter().filter(|(id, lease)| **lease > now && batch.is_none_or(|batch| batch.id != **id));
+        let others = gate
+            .permits
+            .leases
+            .iter()
+            .filter(|(id, lease)| **lease > now && batch.is_none_or(|batch| batch.id != **id));
         if let Some(most) = limits.in_flight.filter(|most| others.count() >= *most) {
             return Some(Why::Places { of: *of, most });
         }
         let ticket = batch.and_then(|batch| batch.ticket).filter(|ticket| ticket.of == *of)?;
-        let at = gate.time(ticket.number).filter(|at| *at > now)?;
+        let rate = Limits { in_flight: None, ..*limits };
+        let at = gate.time_of(ticket.number, rate, now, now)?;
         Some(Why::Rate { of: *of, at })
     }
 }
@@ -196,7 +200,7 @@ impl Why {
 mod tests {
     use super::*;
     use crate::domain::batch::Claim;
-    use crate::domain::gate::{Heeds, Line, OUTAGE_AFTER, Ticket};
+    use crate::domain::gate::{Flow, Heeds, OUTAGE_AFTER, RateLimiter, Ticket, WaitQueue};
     use crate::domain::id::{BatchId, Fence, Round, Seq, Target, TaskId, WorkflowId};
     use crate::domain::lock::Holder;
     use crate::domain::outcome::{Failure, Fault, Results};
@@ -244,23 +248,24 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_holds_a_batch_by_its_pause_its_places_or_its_line_in_this_order() {
-        let limits = Limits { in_flight: Some(1), gap_ms: Some(100), share: None };
-        let line = Line { next: 3, next_at: Timestamp(1_300), gap_ms: 100, ..Line::default() };
-        let other = |lease| Gate { line: line.clone(), ..Gate::default() }.with(BatchId::new("other"), lease);
-        let batch = Batch { ticket: Some(Ticket { of: Of::Route, number: 1, attempts: 0 }), ..frozen() };
+    fn a_gate_holds_a_batch_by_its_pause_its_permits_or_its_turn_in_this_order() {
+        let limits = Limits { in_flight: Some(1), gap_ms: Some(100), ..Limits::default() };
+        let queue = WaitQueue { flows: [(0, Flow { first: 1, last: 30, stride: 1 })].into(), ..WaitQueue::default() };
+        let rate = RateLimiter { tat: Timestamp(1_100) };
+        let other = |lease| Gate { queue: queue.clone(), rate, ..Gate::default() }.with(BatchId::new("other"), lease);
+        let batch = Batch { ticket: Some(Ticket { of: Of::Route, number: 20, attempts: 0 }), ..frozen() };
         let why = |gate: Gate| batch.waits_for(&[seen(Of::Route, limits, gate)], NOW);
         let paused = Gate { paused_until: Timestamp(1_001), ..other(Timestamp(1_001)) };
         assert_eq!(why(paused), Some(Why::Pause { of: Of::Route, until: Timestamp(1_001) }));
         assert_eq!(why(other(Timestamp(1_001))), Some(Why::Places { of: Of::Route, most: 1 }));
-        assert_eq!(why(other(NOW)), Some(Why::Rate { of: Of::Route, at: Timestamp(1_100) }), "that lease is over");
+        assert_eq!(why(other(NOW)), Some(Why::Rate { of: Of::Route, at: Timestamp(2_950) }), "that lease is over");
         let own = Gate::default().with(batch.id.clone(), Timestamp(2_000));
-        assert_eq!(why(own), Some(Why::Handler), "the place is its own, and no ticket of the line is");
+        assert_eq!(why(own), Some(Why::Handler), "the permit is its own, and it has no ticket of the queue");
     }
 
     #[test]
     fn a_gate_that_a_person_closed_or_whose_downstream_is_away_holds_whatever_else_is_true() {
-        let limits = Limits { in_flight: Some(1), gap_ms: None, share: None };
+        let limits = Limits { in_flight: Some(1), gap_ms: None, ..Limits::default() };
         let held = Gate::default().held(Some("deploy".to_owned()), NOW).unwrap();
         let reason = Some("deploy".to_owned());
         let why = frozen().waits_for(&[seen(Of::Route, limits, held)], NOW);
@@ -307,7 +312,7 @@ mod tests {
 
     impl Gate {
         fn with(mut self, batch: BatchId, lease: Timestamp) -> Self {
-            self.in_flight.insert(batch, lease);
+            self.permits.leases.insert(batch, lease);
             self
         }
     }

@@ -63,11 +63,6 @@ impl Expiry {
         };
     }
 
-    /// When a record expires.
-    pub(super) fn of(&self, row: &Row) -> Option<Timestamp> {
-        self.due.get(row).copied()
-    }
-
     /// The records of tables that were copied at different moments, in the order of [`Copies`](super::Copies).
     pub(super) fn of_copies(copies: [&Self; 5]) -> Self {
         let its = |(n, copy): (usize, &Self)| -> Vec<(Row, Timestamp)> {

@@ -30,25 +30,10 @@ impl Gates for MemoryStore {
         Ok(Stored::when(is_written))
     }
 
-    async fn take_ticket(
-        &self,
-        scope: &Scope,
-        seen: &Gate,
-        stretch: Option<u64>,
-        now: Timestamp,
-    ) -> Result<Option<Gate>> {
+    async fn take_ticket(&self, scope: &Scope, flow: u64, _: u64) -> Result<Option<Gate>> {
         let mut tables = self.tables();
-        let gate = tables.gates.get(scope).filter(|gate| gate.line.gap_ms == seen.line.gap_ms);
-        let taken = gate.and_then(|gate| gate.with_ticket(stretch, now));
-        if let Some(taken) = &taken {
-            let enough = seen.lasts_until(now).plus_ms(tables.expiry.keeps.idle_ms / 2);
-            if tables.expiry.of(&Row::Gate(scope.clone())).is_none_or(|until| until < enough) {
-                let kept = gate.cloned().unwrap_or_default();
-                tables.keep_gate(scope, &kept, now);
-                return Ok(None);
-            }
-            tables.gates.insert(scope.clone(), taken.clone());
-        }
+        let taken = tables.gates.get(scope).and_then(|gate| gate.with_ticket(flow));
+        tables.gates.extend(taken.clone().map(|taken| (scope.clone(), taken)));
         Ok(taken)
     }
 

@@ -15,24 +15,15 @@ port! {
         /// Writes a gate. Assumes: it is at the revision before that of `gate`.
         async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored>;
 
-        /// Hands out the next ticket of a line, whatever was written since the gate was `seen`: the gate with it, or
-        /// `None`. Where Targets share the line it is the next one of this stretch. Assumes: the line has the same gap
-        /// and is busy, and the stretch is the last of its Target, so that there is nothing to decide. A repeat takes
-        /// another one.
-        ///
-        /// It never lets the gate expire earlier, since a person may have paused it meanwhile. A gate that would expire
-        /// too early for its line is first kept for longer: that hands out no ticket, and is `None`, too.
-        async fn take_ticket(
-            &self,
-            scope: &Scope,
-            seen: &Gate,
-            stretch: Option<u64>,
-            now: Timestamp,
-        ) -> Result<Option<Gate>>;
+        /// Hands out the next ticket of a flow that waits, whatever was written since the gate was read: the gate with
+        /// it, or `None` if that flow does not wait any more. A repeat takes another one. It never changes when the
+        /// gate expires, since a person may have paused it meanwhile.
+        async fn take_ticket(&self, scope: &Scope, flow: u64, stride: u64) -> Result<Option<Gate>>;
 
-        /// Takes away the place that a batch has until `lease` or earlier, whatever was written since the gate was
+        /// Gives back the permit that a batch has until `lease` or earlier, whatever was written since the gate was
         /// read. A later lease is another worker's: then, and if there is none, nothing is written. If its call has
-        /// `ended` then, the gate learns how much of its lease it had left.
+        /// `ended` then, the gate learns how much of its lease it had left, and keeps the permit for the first that
+        /// wait.
         async fn give_back(
             &self,
             scope: &Scope,

@@ -139,7 +139,7 @@ fn at_once(in_flight: Option<usize>, gap_ms: Option<u64>, route: &Route) -> Opti
 /// What the whole route says that another field of it keeps from being so.
 fn never_so(route: &Route) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
-    if let Some(what) = at_once(route.in_flight, route.gap_ms, route) {
+    if let Some(what) = at_once(route.in_flight, route.gap_ms.filter(|_| route.burst <= 1), route) {
         found.push(("limits.in_flight", what));
     }
     if route.shares() && !route.is_limited() {

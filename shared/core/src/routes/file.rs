@@ -220,11 +220,39 @@ struct CallLimits {
     in_flight: Option<Limited<1, 1_000>>,
     /// Calls that the whole route starts in a second.
     calls_per_second: Option<Limited<1, 1_000>>,
+    /// Calls that the whole route starts in a minute. At most one of these rates.
+    calls_per_minute: Option<Limited<1, 60_000>>,
+    /// Calls that the whole route starts in an hour.
+    calls_per_hour: Option<Limited<1, 3_600_000>>,
+    /// Calls of the whole route that may start at once when it was quiet before; 1 unless you set it. In any window of
+    /// time there are at most as many calls as the rate allows, and these.
+    burst: Option<Limited<1, 1_000>>,
     /// Whose calls go first where more wait than a limit of the whole route lets through. Absent: first come, first
     /// served. `{ by: target }`: Targets take turns, so that one with many batches does not hold up the others.
     share: Option<Sharing>,
     /// Whose calls a `Retry-After` or an outage holds back: those for the same Target, or all of the route.
     pause: Pause,
+}
+
+impl CallLimits {
+    /// The rates of the whole route: each with its field, and milliseconds from one call to the next.
+    fn rates(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        let rate = |field, ms: u64, calls: Option<u64>| calls.map(|calls| (field, ms.div_ceil(calls)));
+        let second = rate("calls_per_second", 1_000, self.calls_per_second.map(|calls| calls.0));
+        let minute = rate("calls_per_minute", 60_000, self.calls_per_minute.map(|calls| calls.0));
+        let hour = rate("calls_per_hour", 3_600_000, self.calls_per_hour.map(|calls| calls.0));
+        [second, minute, hour].into_iter().flatten()
+    }
+
+    /// Why these limits cannot be; `None` if they can.
+    fn refusal(&self) -> Option<String> {
+        let rates: Vec<&str> = self.rates().map(|(field, _)| field).collect();
+        match rates[..] {
+            [] if self.burst.is_some() => Some("`limits.burst` without a rate of the route".to_owned()),
+            [one, other, ..] => Some(format!("`limits.{one}` beside `limits.{other}`: a route has one rate")),
+            [] | [_] => None,
+        }
+    }
 }
 
 /// Whose calls a `Retry-After` or an outage holds back.
@@ -319,11 +347,12 @@ impl File {
                 let CallLimits { calls_per_second_per_target: of_one, .. } = entry.limits;
                 of_one.is_some() || entry.targets.iter().any(targets::Entry::has_rate)
             };
-            let of_all = [
-                ("in_flight", entry.limits.in_flight.is_some()),
-                ("calls_per_second", entry.limits.calls_per_second.is_some()),
-            ];
-            if let Some((field, _)) = of_all.into_iter().find(|(_, is_said)| *is_said).filter(|_| has_rate()) {
+            if let Some(what) = entry.limits.refusal() {
+                return Err(whole(format!("route `{}` has {what}", entry.name)));
+            }
+            let in_flight = entry.limits.in_flight.map(|_| "in_flight");
+            let of_all = in_flight.or_else(|| entry.limits.rates().map(|(field, _)| field).next());
+            if let Some(field) = of_all.filter(|_| has_rate()) {
                 let what =
                     "`calls_per_second_per_target`: a batch that waits for its route would miss its Target's time";
                 return Err(whole(format!("route `{}` has `limits.{field}` beside {what}", entry.name)));
@@ -393,7 +422,8 @@ impl RouteEntry {
             },
             otherwise: Otherwise { outages: statuses(&self.retry.on), refusals: statuses(&self.retry.never) },
             in_flight: self.limits.in_flight.and_then(|most| usize::try_from(most.0).ok()),
-            gap_ms: self.limits.calls_per_second.map(gap_ms),
+            gap_ms: self.limits.rates().map(|(_, gap_ms)| gap_ms).next(),
+            burst: self.limits.burst.map_or(0, |calls| calls.0),
             sharing: self.limits.share,
             pause: self.limits.pause,
             on_reject: self.on_reject,

@@ -96,6 +96,8 @@ pub struct Route {
     pub in_flight: Option<usize>,
     /// Milliseconds from one call's start to the next; `None` is no limit.
     pub gap_ms: Option<u64>,
+    /// Calls that may start at once after a pause; 0 is 1.
+    pub burst: u64,
     sharing: Option<Sharing>,
     /// Whose calls a `Retry-After` holds back.
     pub pause: Pause,
@@ -201,7 +203,7 @@ impl Route {
 
     /// What its gate lets through.
     pub const fn limits(&self) -> Limits {
-        Limits { in_flight: self.in_flight, gap_ms: self.gap_ms, share: None }
+        Limits { in_flight: self.in_flight, gap_ms: self.gap_ms, burst: self.burst, share: None }
     }
 
     /// What a `Retry-After` that was answered to a call for `target` holds back.

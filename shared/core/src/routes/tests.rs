@@ -59,6 +59,29 @@ fn each_mistake_is_reported_with_its_line_and_field() {
 }
 
 #[test]
+fn a_route_has_one_rate_by_the_second_minute_or_hour_and_a_burst_beside_it() {
+    let of = |limits: &str| {
+        let route = "name: a\n    target: t\n    downstream: pull";
+        Routes::parse(&format!("version: 1\nroutes:\n  - {route}\n    limits: {{ {limits} }}\n"))
+    };
+    for (limits, gap_ms, burst) in [
+        ("calls_per_second: 10", 100, 0),
+        ("calls_per_minute: 30, burst: 5", 2_000, 5),
+        ("calls_per_hour: 7000", 515, 0),
+    ] {
+        let routes = of(limits).unwrap();
+        let route = routes.iter().next().unwrap();
+        assert_eq!((route.limits().gap_ms, route.limits().burst), (Some(gap_ms), burst), "{limits}");
+    }
+    for limits in ["burst: 5", "in_flight: 2, burst: 5", "calls_per_second: 1, calls_per_minute: 9"] {
+        let error = of(limits).unwrap_err();
+        assert!(error.line == 3 && error.what.contains("rate"), "{limits}: {error}");
+    }
+    let error = of("calls_per_minute: 9, calls_per_second_per_target: 1").unwrap_err();
+    assert!(error.what.contains("`limits.calls_per_minute` beside"), "{error}");
+}
+
+#[test]
 fn a_rate_of_each_target_stands_beside_no_limit_of_the_route() {
     let of = |limits: &str, targets: &str| {
         let fields = format!("limits: {{ {limits} }}\n    targets: [{{ match: b, limits: {{ {targets} }} }}]");

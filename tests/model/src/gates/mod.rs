@@ -12,7 +12,7 @@
 //! | rule removed | what a run then does |
 //! |---|---|
 //! | `GateAsRead`, `OthersPlaceStays`, `RenewedIsLater` | more calls are in flight than there are places |
-//! | `TicketOnce`, `TimeWithPlace` | two calls are nearer to each other than the rate allows |
+//! | `StartReserved` | two calls are nearer to each other than the rate allows |
 //! | `LooksAgain`, `PauseForAll` | a call is made in a pause |
 //! | `TurnKept` | a batch is overtaken |
 //! | `LeaseEnds`, `TicketTravels` | a batch gets its call too late |

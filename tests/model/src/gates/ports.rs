@@ -33,8 +33,8 @@ pub struct Told {
 pub enum Op {
     Gate(Scope),
     StoreGate(Scope, Kept<Gate>),
-    /// `Gates::take_ticket`, at the end of this stretch.
-    TakeTicket(Scope, Kept<Gate>, Option<u64>),
+    /// `Gates::take_ticket`, of this flow.
+    TakeTicket(Scope, u64),
     /// `Gates::give_back` of a lease, once a call has ended then.
     GiveBack(Scope, BatchId, Timestamp, Option<Timestamp>),
     Batch(BatchId),
@@ -114,14 +114,8 @@ impl layer::Gates for Ports {
         self.told::<Kept<Stored>>(Op::StoreGate(scope.clone(), Kept::new(gate.clone()))).await
     }
 
-    async fn take_ticket(
-        &self,
-        scope: &Scope,
-        seen: &Gate,
-        stretch: Option<u64>,
-        _: Timestamp,
-    ) -> Result<Option<Gate>> {
-        self.told::<Option<Kept<Gate>>>(Op::TakeTicket(scope.clone(), Kept::new(seen.clone()), stretch)).await
+    async fn take_ticket(&self, scope: &Scope, flow: u64, _: u64) -> Result<Option<Gate>> {
+        self.told::<Option<Kept<Gate>>>(Op::TakeTicket(scope.clone(), flow)).await
     }
 
     async fn give_back(

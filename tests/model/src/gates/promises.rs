@@ -31,8 +31,6 @@ promises! {
 rules! { Setting;
     /// A gate is written over what was read.
     GateAsRead: PLACE => PlacesKept,
-    /// A ticket is handed out once.
-    TicketOnce: Setting { batches: &FOUR, ..RATE } => GapKept,
     /// A place of a dead worker is free when its lease is over.
     LeaseEnds: LEFT => InTime,
     /// A place is kept for those that have waited for it.
@@ -55,8 +53,8 @@ rules! { Setting;
     LooksAgain: Setting { mishaps: PAUSE, ..RATE } => PauseKept,
     /// A pause is written down for all workers.
     PauseForAll: Setting { mishaps: PAUSE, ..RATE } => PauseKept,
-    /// Beside places the rate's next time is taken with the place.
-    TimeWithPlace: PACED => GapKept,
+    /// The write that admits a call reserves its start, beside permits as well.
+    StartReserved: PACED => GapKept,
     /// The message carries the ticket.
     TicketTravels: RATE => InTime,
     /// A claim counts as a call, also one that is taken over.

@@ -108,7 +108,7 @@ impl World {
         match op {
             Op::Gate(scope) => Answer::of(self.shown_gate(scope, asker)),
             Op::StoreGate(scope, gate) => told(self.store_gate(scope, gate, asker)),
-            Op::TakeTicket(scope, seen, stretch) => Answer::of(self.take_ticket(scope, (seen, *stretch), asker)),
+            Op::TakeTicket(scope, flow) => Answer::of(self.take_ticket(scope, *flow, asker)),
             Op::GiveBack(scope, batch, lease, ended) => told(self.give_back(scope, (batch, *lease, *ended), asker)),
             Op::Batch(id) => {
                 let is_shown = !asker.without(Rule::OthersPlaceStays) || !asker.has_passed || asker.has_claimed;
@@ -152,7 +152,7 @@ impl World {
     fn shown_gate(&self, scope: &Scope, asker: Asker<'_>) -> Kept<Gate> {
         let mut gate = self.gate(scope);
         if asker.without(Rule::LeaseEnds) {
-            gate.in_flight.values_mut().for_each(|lease| *lease = Timestamp(u64::MAX));
+            gate.permits.leases.values_mut().for_each(|lease| *lease = Timestamp(u64::MAX));
         }
         let has_session =
             asker.batch.is_some_and(|n| self.sessions.values().any(|session| session.claims.contains(&batch_id(n))));
@@ -174,7 +174,7 @@ impl World {
         if next.paused_until > old.paused_until {
             self.paused_at = self.now;
             self.paused_until = next.paused_until.0;
-            // Those that were told a time in its first seconds may overtake each other.
+            // Those whose turn it was may overtake each other.
             let waiting = self.arrived.iter().filter(|(n, _)| !self.is_called(*n));
             self.disturbed = waiting.fold(self.disturbed, |all, (n, _)| all | 1 << n);
             if asker.without(Rule::PauseForAll) {
@@ -182,42 +182,31 @@ impl World {
             }
         }
         if asker.without(Rule::TurnKept) {
-            next.turn = u64::MAX;
+            next.queue.served = u64::MAX;
         }
-        if asker.without(Rule::TimeWithPlace) {
-            next.next_start = Timestamp(0);
+        if asker.without(Rule::StartReserved) {
+            next.rate.tat = Timestamp(0);
         }
         if asker.without(Rule::RenewedIsLater) {
             let kept = |(batch, lease): (&BatchId, &Timestamp)| {
-                let was = old.in_flight.get(batch).filter(|was| was.plus_ms(1) == *lease)?;
+                let was = old.permits.leases.get(batch).filter(|was| was.plus_ms(1) == *lease)?;
                 Some((batch.clone(), *was))
             };
-            let kept: Vec<_> = next.in_flight.iter().filter_map(kept).collect();
-            next.in_flight.extend(kept);
+            let kept: Vec<_> = next.permits.leases.iter().filter_map(kept).collect();
+            next.permits.leases.extend(kept);
         }
         if asker.without(Rule::PlaceGivenBack)
             || asker.without(Rule::LeftAfterWait) && !asker.has_passed && asker.batch.is_some_and(|n| self.is_over(n))
         {
-            next.in_flight.extend(old.in_flight.into_iter().filter(|(_, lease)| lease.0 > self.now));
+            next.permits.leases.extend(old.permits.leases.into_iter().filter(|(_, lease)| lease.0 > self.now));
         }
         self.gates.insert(scope.clone(), Kept::new(next));
         self.arrives(scope, asker);
         Stored::Yes
     }
 
-    fn take_ticket(
-        &mut self,
-        scope: &Scope,
-        (seen, stretch): (&Kept<Gate>, Option<u64>),
-        asker: Asker<'_>,
-    ) -> Option<Kept<Gate>> {
-        let gate = self.gate(scope);
-        if gate.line.gap_ms != seen.line.gap_ms {
-            return None;
-        }
-        let taken = if asker.without(Rule::TicketOnce) { (**seen).clone() } else { gate.clone() };
-        let taken = taken.with_ticket(stretch, Timestamp(self.now))?;
-        let taken = Kept::new(taken);
+    fn take_ticket(&mut self, scope: &Scope, flow: u64, asker: Asker<'_>) -> Option<Kept<Gate>> {
+        let taken = Kept::new(self.gate(scope).with_ticket(flow)?);
         self.gates.insert(scope.clone(), taken.clone());
         self.arrives(scope, asker);
         Some(taken)
@@ -313,7 +302,7 @@ impl World {
 
     /// Whether a gate still counts a call.
     pub(super) fn holds_places(&self) -> bool {
-        self.gates.values().flat_map(|gate| gate.in_flight.values()).any(|lease| lease.0 > self.now)
+        self.gates.values().flat_map(|gate| gate.permits.leases.values()).any(|lease| lease.0 > self.now)
     }
 
     /// Whether a batch's attempts are the claims that came to a call or to their worker's end.

@@ -22,7 +22,7 @@ async fn everything_not_at_rest_is_found(store: &(impl Store + Census)) {
     let held = lead(store, &target("held"), "w1", 10).await;
     let released = lead(store, &target("released"), "w2", 10).await;
     store.release(&released, Seq(0), 0, Timestamp(1)).await.unwrap();
-    let gate = Gate::default().paused(Timestamp(9), Timestamp(0)).unwrap();
+    let gate = Gate::default().paused(Timestamp(9)).unwrap();
     store.store_gate(&Scope::Route(RouteName::new("r")), &gate, Timestamp(0)).await.unwrap();
     assert_eq!(store.held_locks().await.unwrap(), [(target("held"), lock_of(&held))]);
     assert_eq!(store.gates_to_tell_of().await.unwrap(), [], "a pause ends by itself");

@@ -10,7 +10,6 @@ use super::samples::{batch, failure, lead, now, session, target, task, waiting};
 
 conformance![
     a_gate_that_a_person_holds_outlives_tickets_of_those_who_saw_it_before,
-    a_gate_outlives_the_times_of_all_its_tickets,
     an_idle_gate_expires_a_week_after_its_last_use,
     what_is_settled_or_over_expires_and_what_is_open_stays,
     a_task_that_ended_and_expired_before_its_turn_has_ended,
@@ -24,48 +23,34 @@ fn route() -> Scope {
     Scope::Route(RouteName::new("parcels"))
 }
 
-/// A gate that paces calls so far apart, in milliseconds, and is busy for ten seconds, as it was stored.
-async fn busy(store: &impl Gates, gap_ms: u64) -> Gate {
-    let limits = Limits { gap_ms: Some(gap_ms), ..Limits::default() };
-    let Admission::Admitted(Some(one), _) =
-        Gate::default().admit(&BatchId::new("b"), Asks::Anew, limits, NOW, NOW.plus_ms(30_000))
-    else {
-        panic!("an open gate")
-    };
-    let busy = one.paused(NOW.plus_ms(10_000), NOW).expect("it was open");
-    for gate in [&one, &busy] {
+/// A gate at which a batch waits for the end of a pause, as it was stored, and its flow.
+async fn busy(store: &impl Gates) -> (Gate, u64, u64) {
+    let limits = Limits { gap_ms: Some(100), ..Limits::default() };
+    let ask = |gate: &Gate, batch| gate.admit(&BatchId::new(batch), Asks::Anew, limits, NOW, NOW.plus_ms(30_000));
+    let Admission::Admitted(Some(one), _) = ask(&Gate::default(), "b") else { panic!("an open gate") };
+    let paused = one.paused(NOW.plus_ms(10_000)).expect("it was open");
+    let Admission::Later { gate: Some(busy), .. } = ask(&paused, "c") else { panic!("a gate that is paused") };
+    for gate in [&one, &paused, &busy] {
         assert_eq!(store.store_gate(&route(), gate, NOW).await.unwrap(), Stored::Yes);
     }
-    busy
+    let (flow, stride) = busy.queue.flows.iter().map(|(key, flow)| (*key, flow.stride)).next().expect("it waits");
+    (busy, flow, stride)
 }
 
 async fn a_gate_that_a_person_holds_outlives_tickets_of_those_who_saw_it_before(store: impl Fixture) {
-    let seen = busy(&*store, 100).await;
+    let (seen, flow, stride) = busy(&*store).await;
     let held = seen.held(Some("a migration".to_owned()), NOW).expect("nobody holds it");
     assert_eq!(store.store_gate(&route(), &held, NOW).await.unwrap(), Stored::Yes);
     for _ in 0..3 {
-        let _: Option<Gate> = store.take_ticket(&route(), &seen, None, NOW).await.unwrap();
+        let _: Option<Gate> = store.take_ticket(&route(), flow, stride).await.unwrap();
     }
     store.expire(LATER).await;
     assert_eq!(store.gate(&route()).await.unwrap().health.held, held.health.held, "a pause by hand ends by hand");
 }
 
-async fn a_gate_outlives_the_times_of_all_its_tickets(store: impl Fixture) {
-    busy(&*store, DAY_MS).await;
-    let mut tickets = 0;
-    for _ in 0..40 {
-        let seen = store.gate(&route()).await.unwrap();
-        tickets += usize::from(store.take_ticket(&route(), &seen, None, NOW).await.unwrap().is_some());
-    }
-    assert!((20..40).contains(&tickets), "{tickets} tickets; some of them are refused once");
-    let gate = store.gate(&route()).await.unwrap();
-    store.expire(gate.line.next_at).await;
-    assert_eq!(store.gate(&route()).await.unwrap(), gate);
-}
-
 async fn an_idle_gate_expires_a_week_after_its_last_use(store: impl Fixture) {
-    let gate = busy(&*store, 100).await;
-    let last_use = gate.in_flight.values().copied().fold(gate.line.next_at, Timestamp::max);
+    let (gate, _, _) = busy(&*store).await;
+    let last_use = gate.paused_until.max(gate.rate.tat);
     store.expire(last_use.plus_ms(IDLE_MS - 1_000)).await;
     assert_eq!(store.gate(&route()).await.unwrap(), gate);
     store.expire(last_use.plus_ms(IDLE_MS + 2_000)).await;

@@ -1,6 +1,6 @@
 //! What every `Gates` must do.
 
-use groupage_core::domain::gate::{Admission, Asks, Ends, Limits, Line, Scope, Shares, Stretch};
+use groupage_core::domain::gate::{Admission, Asks, Flow, Limits, Scope, WaitQueue};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
@@ -15,13 +15,13 @@ conformance![
     each_scope_has_a_gate_of_its_own,
     the_gate_of_a_target_does_not_touch_its_lock,
     a_ticket_is_handed_out_whatever_was_written_since,
-    a_line_that_is_not_busy_hands_out_no_ticket,
+    a_flow_that_does_not_wait_hands_out_no_ticket,
     a_place_is_given_back_whatever_was_written_since_unless_another_worker_has_it,
-    a_ticket_of_a_target_is_handed_out_behind_the_others_of_its_stretch_if_that_is_the_last,
+    a_ticket_of_one_flow_leaves_the_others_as_they_are,
 ];
 
 const NOW: Timestamp = Timestamp(1_000);
-const LIMITS: Limits = Limits { in_flight: Some(10), gap_ms: Some(100), share: None };
+const LIMITS: Limits = Limits { in_flight: Some(10), gap_ms: Some(100), burst: 0, share: None };
 
 fn route() -> Scope {
     Scope::Route(RouteName::new("parcels"))
@@ -36,7 +36,7 @@ fn admit(gate: &Gate, batch: &str) -> Gate {
 }
 
 fn in_flight(gate: &Gate) -> Vec<&str> {
-    gate.in_flight.keys().map(BatchId::as_str).collect()
+    gate.permits.leases.keys().map(BatchId::as_str).collect()
 }
 
 async fn a_gate_that_nobody_wrote_is_open(store: impl Fixture) {
@@ -46,11 +46,10 @@ async fn a_gate_that_nobody_wrote_is_open(store: impl Fixture) {
 async fn a_gate_is_read_as_it_was_written(store: impl Fixture) {
     let one = admit(&Gate::default(), "b1");
     let two = admit(&one, "b2");
-    let paused = two.paused(NOW.plus_ms(7_000), NOW).expect("it was open");
+    let paused = two.paused(NOW.plus_ms(7_000)).expect("it was open");
     let back = paused.without(&BatchId::new("b1")).expect("b1 is in flight");
     let none = back.without(&BatchId::new("b2")).expect("b2 is in flight");
-    let waits = none.with_ticket(None, NOW).expect("the line is busy during the pause");
-    for gate in [one, two, paused, back, none, waits] {
+    for gate in [one, two, paused, back, none] {
         assert_eq!(store.store_gate(&route(), &gate, NOW).await.unwrap(), Stored::Yes);
         assert_eq!(store.gate(&route()).await.unwrap(), gate);
     }
@@ -103,55 +102,59 @@ async fn the_gate_of_a_target_does_not_touch_its_lock(store: impl Fixture) {
     assert_eq!(store.lock(&target("a")).await.unwrap(), lock);
 }
 
-/// A gate whose calls may start again in seven seconds.
-fn busy() -> Gate {
-    admit(&Gate::default(), "b1").paused(NOW.plus_ms(7_000), NOW).expect("it was open")
+/// A gate at which a batch waits, and its flow.
+fn waits() -> (Gate, u64, u64) {
+    let full = admit(&admit(&Gate::default(), "b1"), "b2");
+    let none = Limits { in_flight: Some(0), ..LIMITS };
+    match full.admit(&BatchId::new("b3"), Asks::Anew, none, NOW, NOW.plus_ms(30_000)) {
+        Admission::Later { gate: Some(gate), .. } => {
+            let (key, flow) = gate.queue.flows.iter().next().expect("it waits");
+            (gate.clone(), *key, flow.stride)
+        }
+        other => panic!("it does not wait: {other:?}"),
+    }
+}
+
+/// The gates that lead to this one are written, and then this one.
+async fn write(store: &impl Gates, gate: &Gate) {
+    let one = admit(&Gate::default(), "b1");
+    for gate in [&one, &admit(&one, "b2"), gate] {
+        assert_eq!(store.store_gate(&route(), gate, NOW).await.unwrap(), Stored::Yes);
+    }
 }
 
 async fn a_ticket_is_handed_out_whatever_was_written_since(store: impl Fixture) {
-    let (one, busy) = (admit(&Gate::default(), "b1"), busy());
-    for gate in [&one, &busy] {
-        assert_eq!(store.store_gate(&route(), gate, NOW).await.unwrap(), Stored::Yes);
-    }
-    for written in
-        [busy.with_ticket(None, NOW).unwrap(), busy.with_ticket(None, NOW).unwrap().with_ticket(None, NOW).unwrap()]
-    {
-        let taken = store.take_ticket(&route(), &busy, None, NOW).await.unwrap();
+    let (gate, flow, stride) = waits();
+    write(&*store, &gate).await;
+    let last = |gate: &Gate| gate.queue.flows[&flow].last;
+    let once = gate.with_ticket(flow).expect("it waits");
+    for written in [once.clone(), once.with_ticket(flow).expect("it waits")] {
+        let taken = store.take_ticket(&route(), flow, stride).await.unwrap();
         // An answer that was lost costs a ticket.
-        assert!(taken.is_some_and(|taken| taken.last_ticket(None) >= written.last_ticket(None)));
+        assert!(taken.is_some_and(|taken| last(&taken) >= last(&written)));
     }
-    let gate = store.gate(&route()).await.unwrap();
-    assert!(gate.line.next >= busy.line.next + 2 && gate.revision.0 >= busy.revision.0 + 2);
-    assert_eq!(store.store_gate(&route(), &busy.with_ticket(None, NOW).unwrap(), NOW).await.unwrap(), Stored::Conflict);
+    let now = store.gate(&route()).await.unwrap();
+    assert!(now.queue.waiting() >= gate.queue.waiting() + 2 && now.revision.0 >= gate.revision.0 + 2);
+    assert_eq!(store.store_gate(&route(), &once, NOW).await.unwrap(), Stored::Conflict);
 }
 
-async fn a_line_that_is_not_busy_hands_out_no_ticket(store: impl Fixture) {
-    assert_eq!(store.take_ticket(&route(), &busy(), None, NOW).await.unwrap(), None);
-    let one = admit(&Gate::default(), "b1");
-    store.store_gate(&route(), &one, NOW).await.unwrap();
-    assert_eq!(store.take_ticket(&route(), &one, None, NOW).await.unwrap(), None);
-    store.store_gate(&route(), &one.paused(NOW.plus_ms(7_000), NOW).unwrap(), NOW).await.unwrap();
-    let other = Gate { line: Line { gap_ms: 5, ..one.line.clone() }, ..one };
-    assert_eq!(store.take_ticket(&route(), &other, None, NOW).await.unwrap(), None, "its gap is another");
+async fn a_flow_that_does_not_wait_hands_out_no_ticket(store: impl Fixture) {
+    let (gate, flow, stride) = waits();
+    assert_eq!(store.take_ticket(&route(), flow, stride).await.unwrap(), None);
+    write(&*store, &gate).await;
+    assert_eq!(store.take_ticket(&route(), flow + 1, stride).await.unwrap(), None);
+    assert_eq!(store.gate(&route()).await.unwrap(), gate);
 }
 
-async fn a_ticket_of_a_target_is_handed_out_behind_the_others_of_its_stretch_if_that_is_the_last(store: impl Fixture) {
-    let (first, second, other) = (5 << 44, (5 << 44) + 3, 6 << 44);
-    let stretch = |tickets| Stretch { tickets, from: 7, stride: 8 };
-    let shares = Shares([(first, stretch(3)), (second, stretch(1)), (other, stretch(1))].into());
-    let line = Line { next: 1_005, from: 1_000, ..busy().line };
-    let (one, busy) = (admit(&Gate::default(), "b1"), Gate { shares, line, ..busy() });
-    for gate in [&one, &busy] {
-        assert_eq!(store.store_gate(&route(), gate, NOW).await.unwrap(), Stored::Yes);
-        assert_eq!(store.gate(&route()).await.unwrap(), *gate);
-    }
-    let taken = store.take_ticket(&route(), &busy, Some(second), NOW).await.unwrap().expect("it is the last");
-    assert!(taken.shares.0[&second].tickets >= 2 && taken.line.next > busy.line.next);
-    assert_eq!((taken.shares.0[&first], taken.shares.0[&other]), (stretch(3), stretch(1)));
-    for none in [first, 7 << 44] {
-        assert_eq!(store.take_ticket(&route(), &taken, Some(none), NOW).await.unwrap(), None, "{none}");
-    }
-    assert_eq!(store.gate(&route()).await.unwrap(), taken);
+async fn a_ticket_of_one_flow_leaves_the_others_as_they_are(store: impl Fixture) {
+    let flow = |last| Flow { first: 7, last, stride: 8 };
+    let queue = WaitQueue { served: 3, moved: NOW, flows: [(5, flow(15)), (6, flow(7))].into() };
+    let gate = Gate { queue, ..waits().0 };
+    write(&*store, &gate).await;
+    assert_eq!(store.gate(&route()).await.unwrap(), gate);
+    let taken = store.take_ticket(&route(), 5, 8).await.unwrap().expect("it waits");
+    assert!(taken.queue.flows[&5].last >= 23);
+    assert_eq!((taken.queue.flows[&6], taken.queue.served), (flow(7), 3));
 }
 
 async fn a_place_is_given_back_whatever_was_written_since_unless_another_worker_has_it(store: impl Fixture) {
@@ -167,7 +170,9 @@ async fn a_place_is_given_back_whatever_was_written_since_unless_another_worker_
     let _: Stored = store.give_back(&route(), &batch, lease, ended).await.unwrap();
     let gate = store.gate(&route()).await.unwrap();
     assert_eq!(in_flight(&gate), ["b2"]);
-    assert_eq!(gate.ends, Ends { calls: 1, left_ms: 28_000 }, "once, whatever is repeated");
+    let hold_times = |gate: &Gate| (gate.permits.returned, gate.permits.left_ms);
+    assert_eq!(hold_times(&gate), (1, 28_000), "once, whatever is repeated");
+    assert_eq!(gate.queue.moved, NOW.plus_ms(2_000), "the permit is kept for the first that wait");
     assert!(gate.revision > one.revision.next(), "a write from before is refused");
     assert_eq!(
         store.give_back(&route(), &batch, lease, None).await.unwrap(),
@@ -177,5 +182,5 @@ async fn a_place_is_given_back_whatever_was_written_since_unless_another_worker_
     assert_eq!(store.give_back(&Scope::Target(target("a")), &batch, lease, None).await.unwrap(), Stored::Conflict);
     let _: Stored = store.give_back(&route(), &BatchId::new("b2"), lease, None).await.unwrap();
     let left = store.gate(&route()).await.unwrap();
-    assert_eq!((in_flight(&left), left.ends), (Vec::<&str>::new(), gate.ends), "no call has ended");
+    assert_eq!((in_flight(&left), hold_times(&left)), (Vec::<&str>::new(), (1, 28_000)), "no call has ended");
 }

@@ -159,7 +159,7 @@ fn scopes() -> [Scope; 3] {
 }
 
 async fn write_gates(store: &Dynamo) {
-    let limits = Limits { in_flight: Some(10), gap_ms: Some(100), share: None };
+    let limits = Limits { in_flight: Some(10), gap_ms: Some(100), ..Limits::default() };
     let (b1, b2, until) = (BatchId::new("b1"), BatchId::new("b2"), NOW.plus_ms(30_000));
     let Admission::Admitted(Some(one), _) = Gate::default().admit(&b1, Asks::Anew, limits, NOW, until) else {
         panic!("the gate is open")
@@ -168,8 +168,11 @@ async fn write_gates(store: &Dynamo) {
         panic!("there is a place")
     };
     let left = two.given_back(&b1, until, Some(NOW)).expect("b1 is in flight");
-    let paused = left.paused(NOW.plus_ms(7_000), NOW).expect("it is open");
-    let waits = paused.with_ticket(None, NOW).expect("the line is busy");
+    let paused = left.paused(NOW.plus_ms(7_000)).expect("it is open");
+    let Admission::Later { gate: Some(waits), .. } = paused.admit(&BatchId::new("b3"), Asks::Anew, limits, NOW, until)
+    else {
+        panic!("it is paused")
+    };
     let person = waits.held(Some("a person's reason".to_owned()), NOW).expect("nobody holds it");
     let [parcels, away, of_target] = scopes();
     for gate in [&one, &two, &left, &paused, &waits, &person] {

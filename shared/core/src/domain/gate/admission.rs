@@ -1,11 +1,11 @@
 //! Whether a call may start: what a gate says to a batch that asks.
 //!
-//! The downstream's [`Health`](super::Health) comes first, then a pause, then the line, then places and the rate.
+//! The downstream's [`Health`](super::Health) comes first, then a pause, then permits and the rate, each in the order
+//! of the wait queue.
 
 use super::health::Lets;
-use super::line::Inserted;
-use super::share::Found;
-use super::{Gate, IN_PLACE_MS, Limits, Pace};
+use super::queue::Share;
+use super::{Gate, IN_PLACE_MS, Limits, Rate};
 use crate::domain::id::BatchId;
 use crate::domain::outcome::Reason;
 use crate::domain::time::Timestamp;
@@ -28,17 +28,19 @@ pub enum Asks {
 pub enum Admission {
     /// The call may start at this time, once the gate is written; `None`: there is nothing to write.
     Admitted(Option<Gate>, Timestamp),
-    /// It waits at the end of a line that is on its way: the next ticket is its own, whichever that is by then. However
+    /// It waits behind others of its flow. The next ticket of this flow is its own, whichever that is by then: however
     /// many line up at once, none has to try twice.
     LinesUp {
-        /// Behind the others of this stretch, if Targets share the line.
-        stretch: Option<u64>,
+        /// The flow.
+        flow: u64,
+        /// The distance between its tickets.
+        stride: u64,
     },
     /// It waits.
     Later {
         /// To be written before the batch goes away; `None`: there is nothing to write.
         gate: Option<Gate>,
-        /// Its number in the line, if it has one.
+        /// Its ticket, if it has one.
         ticket: Option<u64>,
         /// When to come back. If that is soon, it waits in place.
         at: Timestamp,
@@ -54,25 +56,24 @@ pub enum Admission {
     },
 }
 
-/// A ticket that nobody came with for so long after its time is lost, in milliseconds: its batch starts anew.
-pub(super) const LOST_MS: u64 = 30_000;
-/// A place is kept free for a ticket for so long after its time, in milliseconds.
+/// A batch whose ticket the queue passed over so long ago takes another one, in milliseconds.
+const LOST_MS: u64 = 30_000;
+/// Free permits are kept for as many batches as there are, and for twice as many after each of these pauses in which
+/// none of them came, in milliseconds.
 pub(super) const KEPT_MS: u64 = 2_000;
+/// A batch of the queue reserves its start so far ahead at most, in milliseconds. Batches come back early by up to a
+/// second, and those before it may still be on their way.
+const AHEAD_MS: u64 = 50;
 
 /// Where a batch stands.
 #[derive(Clone, Copy)]
-pub(super) enum Turn {
-    /// At the end of the line.
-    New,
-    /// At its ticket, whose number this is.
-    Of {
-        /// Its place in the line.
-        slot: u64,
-        /// The ticket.
-        number: u64,
-    },
+enum Turn {
     /// Before all that wait.
     Now,
+    /// At its ticket.
+    At(u64),
+    /// At the ticket that it would get.
+    Next(u64),
 }
 
 impl Gate {
@@ -88,14 +89,11 @@ impl Gate {
         lease_until: Timestamp,
     ) -> Admission {
         match self.health.lets(batch, now, lease_until) {
-            Lets::Pass => {
-                let slowed = if asks == Asks::InTurn { limits } else { self.health.slowed(limits, now) };
-                self.admit_within(batch, (asks, false), slowed, now, lease_until)
-            }
+            Lets::Pass => self.admit_within(batch, (asks, false), limits, now, lease_until),
             Lets::Probe(health) => {
                 let probed = Self { health, ..self.clone() };
                 match probed.admit_within(batch, (asks, true), limits, now, lease_until) {
-                    // One that has to wait for a place or a pause's end is no probe yet.
+                    // One that has to wait for a permit or a pause's end is no probe yet.
                     Admission::Later { at, .. } => Admission::Later { gate: None, ticket: None, at },
                     Admission::Admitted(next, start) => {
                         let next = next.unwrap_or_else(|| probed.written_for(batch));
@@ -120,7 +118,9 @@ impl Gate {
         now: Timestamp,
         lease_until: Timestamp,
     ) -> Admission {
-        if limits == Limits::default() {
+        let is_in_turn = goes_first || asks == Asks::InTurn;
+        let paced = if is_in_turn { limits } else { self.health.slowed(limits, now) };
+        if paced == Limits::default() {
             return if self.paused_until > now {
                 Admission::Later { gate: None, ticket: None, at: self.paused_until }
             } else {
@@ -128,223 +128,104 @@ impl Gate {
             };
         }
         let mut next = self.written_for(batch);
-        next.line.forget_past(now);
-        next.in_flight.retain(|_, lease| *lease > now);
-        if asks != Asks::Again || limits.in_flight.is_none() {
-            // The lease of a call more is that of its claim, and partly over: it says nothing of how long calls take.
-            next.keep_pace(limits, lease_until, now);
+        next.permits.expire(now);
+        let share = limits.share.unwrap_or(Share::ALL);
+        let turn = next.turn_of(if goes_first { Asks::Again } else { asks }, share, paced, now);
+        if let Some(at) = next.waits_until(batch, turn, (limits, paced), lease_until, now) {
+            return next.waits(turn, share, at, now);
         }
-        next.keep_shares(limits, now);
-        // A rate that was changed moves everybody once, by the first that looks. If each one moved the times for
-        // itself, the next free one would be some seconds ahead for ever.
-        let moved = limits.in_flight.is_none() && next.line.gap_ms != self.line.gap_ms;
-        let moved = |later: Admission, next: &Self| match later {
-            Admission::Later { gate: None, ticket, at } if moved => {
-                Admission::Later { gate: Some(next.clone()), ticket, at }
-            }
-            other => other,
-        };
-        let turn = if goes_first { Turn::Now } else { next.turn_of(asks, limits, now) };
-        let most = limits.in_flight.filter(|_| !next.counts(batch));
-        let missing = most.and_then(|most| next.missing(turn, most, limits, now));
-        if let Some(later) = next.too_early(turn, missing, limits, lease_until, now) {
-            return self.or_lines_up(moved(later, &next), turn, limits, now);
+        if let Turn::At(tag) | Turn::Next(tag) = turn
+            && (asks != Asks::Anew || !next.queue.flows.is_empty())
+        {
+            next.queue.serve(tag, now);
         }
-        let regapped = next.line.gap_ms != self.line.gap_ms;
-        let (start, reserved) = match next.start(turn, limits, now) {
-            Ok(reserved) => reserved,
-            Err(at) => {
-                let later = moved(next.clone().waits(turn, at, limits, now), &next);
-                return self.or_lines_up(later, turn, limits, now);
-            }
-        };
-        if let Some(places) = limits.in_flight {
-            next.enter(batch, (asks, turn), (places, limits.gap_ms.unwrap_or(0)), now, lease_until);
+        if limits.in_flight.is_some() {
+            next.permits.acquire(batch, lease_until, asks == Asks::Again);
         }
-        Admission::Admitted((reserved || regapped || limits.in_flight.is_some()).then_some(next), start)
+        let start = paced.rate().map_or(now, |rate| next.rate.reserve(rate, 1, now));
+        Admission::Admitted(Some(next), start)
     }
 
-    /// The gap is that of the rate, or as long as places take to become free.
-    fn keep_pace(&mut self, Limits { in_flight, gap_ms, .. }: Limits, lease_until: Timestamp, now: Timestamp) {
-        let pace_ms = in_flight.map_or(0, |most| self.pace_ms(most, lease_until, now));
-        let rate_ms = gap_ms.unwrap_or(0);
-        let (gap_ms, old) = (pace_ms.max(rate_ms), self.line.gap_ms);
-        // An estimate is kept as long as it is near enough: a new gap moves everybody.
-        if gap_ms.abs_diff(old) > if pace_ms > rate_ms { old / 8 } else { 0 } {
-            let first = self.line.set_gap(gap_ms, now);
-            if in_flight.is_none() {
-                // Of a rate no two may have times between which there is less than a gap.
-                self.line.from = self.line.from.max(first);
-            }
-        }
-    }
-
-    /// Milliseconds from one place's becoming free to the next one's.
-    fn pace_ms(&self, most: usize, lease_until: Timestamp, now: Timestamp) -> u64 {
-        let held_ms = self.ends.held_ms(lease_until.since(now));
-        held_ms.map_or_else(|| self.pace.gap_ms(most, now), |held_ms| (held_ms / most.max(1) as u64).max(1))
-    }
-
-    fn turn_of(&self, asks: Asks, limits: Limits, now: Timestamp) -> Turn {
-        // Where places are limited a ticket's time is an estimate, and being late costs nobody anything.
-        let is_good = |slot: u64| limits.in_flight.is_some() || self.line.at(slot).plus_ms(LOST_MS) > now;
+    fn turn_of(&self, asks: Asks, share: Share, limits: Limits, now: Timestamp) -> Turn {
+        let lost = limits.gap_ms.map_or(u64::MAX, |gap_ms| (LOST_MS / gap_ms.max(1)).max(2));
         match asks {
             Asks::Again | Asks::InTurn => Turn::Now,
-            Asks::Anew => Turn::New,
-            Asks::With(number) => match self.shares.find(number, self.line.next) {
-                Found::At(slot) if slot < self.line.next && is_good(slot) => Turn::Of { slot, number },
-                Found::Past => Turn::Of { slot: 0, number },
-                Found::At(_) | Found::Nowhere => Turn::New,
-            },
+            Asks::With(tag) if self.queue.passed_over(tag) <= lost => Turn::At(tag),
+            Asks::With(_) | Asks::Anew => Turn::Next(self.queue.next(share, now).1.last),
         }
     }
 
-    /// How many places have to become free before this one may go, if each before it takes one; `None` if one is left
-    /// beside those that are kept for tickets before it.
-    fn missing(&self, turn: Turn, most: usize, limits: Limits, now: Timestamp) -> Option<u64> {
-        let free = most.saturating_sub(self.in_flight.len()) as u64;
-        let slot = match turn {
-            Turn::Now => return (free == 0).then_some(1),
-            Turn::Of { slot, .. } => slot,
-            Turn::New => self.next_slot(limits, now),
-        };
-        let mut first = self.turn.min(self.line.next);
-        // Of those whose time is long past, nobody knows whether they come.
-        let lost_before = Timestamp(now.0.saturating_sub(KEPT_MS));
-        if self.line.at(first) < lost_before {
-            first = first.max(self.line.first_at(lost_before));
-        }
-        // Those that do not come yet leave a place that is free to one that is here.
-        let due = self.line.first_at(now.plus_ms(IN_PLACE_MS + 1));
-        let wanted = |slot: u64| slot.saturating_sub(first) + 1;
-        (wanted(slot.min(due)) > free).then(|| wanted(slot).saturating_sub(free).max(1))
-    }
-
-    /// Whether and how long a batch waits for a pause's end, for its time, or for places.
-    fn too_early(
+    /// Returns when a batch that has to wait should ask again: for a pause's end, for a permit, or for the rate.
+    fn waits_until(
         &self,
-        turn: Turn,
-        missing: Option<u64>,
-        limits: Limits,
-        lease_until: Timestamp,
-        now: Timestamp,
-    ) -> Option<Admission> {
-        if self.paused_until > now {
-            return Some(self.clone().waits(turn, self.paused_until, limits, now));
-        }
-        let Some(most) = limits.in_flight else {
-            let Turn::Of { slot, number } = turn else { return None };
-            let far = self.line.time(slot).filter(|at| at.since(now) > IN_PLACE_MS);
-            return far.map(|at| Admission::Later { gate: None, ticket: Some(number), at });
-        };
-        let free_at = self.free_at(missing?, most, lease_until, now);
-        // Beside a rate the line's times are its own.
-        let with_rate = |at: Timestamp| if limits.gap_ms.is_some() { at.max(free_at) } else { free_at };
-        Some(match turn {
-            Turn::New => {
-                let mut next = self.clone();
-                // The first of a line: if its time were past before it has its place, the next one would begin the line
-                // anew, and overtake it. The others follow from that.
-                let is_first = self.line.next_at <= now;
-                let not_before = if is_first { free_at.max(now.plus_ms(self.line.gap_ms)) } else { now };
-                let (number, at) = next.take_turn(limits, not_before, now);
-                Admission::Later { gate: Some(next), ticket: Some(number), at: with_rate(at) }
-            }
-            Turn::Of { slot, number } => {
-                let at = with_rate(self.line.time(slot).unwrap_or(free_at));
-                Admission::Later { gate: None, ticket: Some(number), at }
-            }
-            Turn::Now => Admission::Later { gate: None, ticket: None, at: free_at },
-        })
-    }
-
-    /// When a batch should come back that has this ticket, its last one.
-    #[must_use]
-    pub fn time_for(&self, number: u64, limits: Limits, now: Timestamp, lease_until: Timestamp) -> Option<Timestamp> {
-        let turn = self.turn_of(Asks::With(number), limits, now);
-        let missing = limits.in_flight.and_then(|most| self.missing(turn, most, limits, now));
-        match self.too_early(turn, missing, limits, lease_until, now)? {
-            Admission::Later { at, .. } => Some(at),
-            Admission::Admitted(..) | Admission::LinesUp { .. } | Admission::Away { .. } => None,
-        }
-    }
-
-    /// A batch goes away: a new one with a ticket of its own.
-    fn waits(mut self, turn: Turn, not_before: Timestamp, limits: Limits, now: Timestamp) -> Admission {
-        match turn {
-            Turn::New => {
-                let (number, at) = self.take_turn(limits, not_before, now);
-                Admission::Later { gate: Some(self), ticket: Some(number), at }
-            }
-            Turn::Of { slot, number } => {
-                let at = self.line.time(slot).map_or(not_before, |at| at.max(not_before));
-                Admission::Later { gate: None, ticket: Some(number), at }
-            }
-            Turn::Now => Admission::Later { gate: None, ticket: None, at: not_before },
-        }
-    }
-
-    /// When the call may start, and whether that has to be written down; or when to come back instead.
-    fn start(&mut self, turn: Turn, limits: Limits, now: Timestamp) -> Result<(Timestamp, bool), Timestamp> {
-        let Some(gap_ms) = limits.gap_ms else { return Ok((now, false)) };
-        if limits.in_flight.is_some() {
-            // The gate is written for the place anyway, so a time is only taken now.
-            let start = now.max(self.next_start);
-            if start.since(now) > IN_PLACE_MS {
-                return Err(start);
-            }
-            self.next_start = start.plus_ms(gap_ms);
-            return Ok((start, true));
-        }
-        let inserted = match turn {
-            Turn::Of { slot, .. } => match self.line.time(slot).filter(|at| *at >= now) {
-                Some(at) => return Ok((at, false)),
-                None => self.line.insert(now),
-            },
-            Turn::Now => self.line.insert(now),
-            Turn::New => Inserted::Behind,
-        };
-        match inserted {
-            Inserted::At(at) => Ok((at, true)),
-            Inserted::NotBefore(at) => Err(at),
-            Inserted::Behind if self.line.is_busy(now) => Err(self.line.next_at),
-            // Slots of those that have no ticket lie before those of all that share.
-            Inserted::Behind if self.shares.is_empty() => Ok((self.line.take(now, now).1, true)),
-            Inserted::Behind => Ok((self.take_turn(limits, now, now).1, true)),
-        }
-    }
-
-    /// Takes a place in flight, or keeps the one that the batch has. Its lease is then later than the one before:
-    /// another delivery of the batch may know that one, and give it back.
-    fn enter(
-        &mut self,
         batch: &BatchId,
-        (asks, turn): (Asks, Turn),
-        (places, rate_ms): (usize, u64),
-        now: Timestamp,
+        turn: Turn,
+        (limits, paced): (Limits, Limits),
         lease_until: Timestamp,
-    ) {
-        if let Some(lease) = self.in_flight.get_mut(batch) {
-            // One call more of the same worker is no other delivery.
-            let later = if asks == Asks::Again { *lease } else { lease.plus_ms(1) };
-            *lease = later.max(lease_until);
-            return;
-        }
-        self.in_flight.insert(batch.clone(), lease_until);
-        self.ends = self.ends.recent();
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let ahead = match turn {
+            Turn::Now => 0,
+            Turn::At(tag) | Turn::Next(tag) => self.queue.ahead(tag),
+        };
+        let turns_ms = self.health.turns_ms(ahead, limits.gap_ms.unwrap_or(0), now);
+        let paused = Some(self.paused_until).filter(|until| *until > now).map(|until| until.plus_ms(turns_ms));
+        let permit = limits.in_flight.filter(|_| !self.counts(batch)).and_then(|most| {
+            let free = self.permits.free(most);
+            // Of those that do not come for a permit, nobody knows whether they will.
+            let doublings = u32::try_from(now.since(self.queue.moved) / KEPT_MS).unwrap_or(u32::MAX);
+            let admits = free.saturating_mul(2_u64.saturating_pow(doublings));
+            (ahead >= admits).then(|| self.permits.free_at((ahead + 1).saturating_sub(free), most, lease_until, now))
+        });
+        let rate = paced.rate().and_then(|rate| {
+            let due = self.rate.earliest(rate, 1).plus_ms(turns_ms);
+            // A batch that was overtaken reserves before others that are here early, so they never starve it.
+            let is_first = match turn {
+                Turn::Now => true,
+                Turn::At(tag) => tag < self.queue.served,
+                Turn::Next(_) => self.queue.flows.is_empty(),
+            };
+            let ahead_ms = if is_first { IN_PLACE_MS } else { AHEAD_MS };
+            Some(due).filter(|due| due.since(now) > ahead_ms).map(|due| Timestamp(due.0.saturating_sub(AHEAD_MS)))
+        });
+        [paused, permit, rate].into_iter().flatten().max()
+    }
+
+    /// A batch waits: a new one with a ticket of its own.
+    fn waits(mut self, turn: Turn, share: Share, at: Timestamp, now: Timestamp) -> Admission {
         match turn {
-            Turn::Of { slot, .. } => {
-                self.turn = self.turn.max(slot + 1);
-                self.pace = self.pace.taken(places, now);
-                // The estimate for all that wait begins anew with each that is through.
-                let gap_ms = self.line.gap_ms;
-                let is_full = rate_ms == 0 && self.in_flight.len() >= places;
-                let free_at = is_full.then(|| self.free_at(1, places, lease_until, now));
-                let last = free_at.map_or(now, |free_at| Timestamp(free_at.0.saturating_sub(gap_ms)));
-                self.line.begin(self.turn, last, gap_ms);
+            Turn::Now => Admission::Later { gate: None, ticket: None, at },
+            Turn::At(tag) => Admission::Later { gate: None, ticket: Some(tag), at },
+            Turn::Next(_) => {
+                let (flow, after) = self.queue.next(share, now);
+                if self.queue.flows.contains_key(&flow) {
+                    return Admission::LinesUp { flow, stride: after.stride };
+                }
+                let ticket = Some(self.queue.take(share, now));
+                Admission::Later { gate: Some(self), ticket, at }
             }
-            Turn::New => self.pace = Pace::from(now),
-            Turn::Now => {}
         }
+    }
+
+    /// This gate with one ticket more of a flow that waits, or `None` if that flow does not wait.
+    #[must_use]
+    pub fn with_ticket(&self, flow: u64) -> Option<Self> {
+        let mut next = Self { revision: self.revision.next(), ..self.clone() };
+        next.queue.take_behind(flow)?;
+        Some(next)
+    }
+
+    /// Returns when a batch with this ticket should ask again; `None`: now.
+    #[must_use]
+    pub fn time_of(&self, tag: u64, limits: Limits, lease_until: Timestamp, now: Timestamp) -> Option<Timestamp> {
+        let paced = self.health.slowed(limits, now);
+        self.waits_until(&BatchId::new(""), Turn::At(tag), (limits, paced), lease_until, now)
+    }
+}
+
+impl Limits {
+    /// The rate as the rate limiter takes it.
+    fn rate(self) -> Option<Rate> {
+        self.gap_ms.map(|interval_ms| Rate { interval_ms, burst: self.burst.max(1) })
     }
 }

@@ -1,14 +1,14 @@
 //! At a limit, batches that hold urgent tasks go first.
 //!
-//! What waits at a gate is of one of two classes, the urgent and the usual. A class is a [`Share`] of the gate's line,
-//! so all that the line knows of turns holds for classes as well. The urgent have nine turns for one of the usual. An
-//! urgent batch waits for the calls of the next seconds, whose times are told, and for the urgent ones before it. A
-//! usual one with `n` usual ones before it waits for ten times `n + 1` turns at most, however many urgent ones come.
+//! What waits is of one of two classes, the urgent and the usual. A class is a flow of the wait queue. The urgent have
+//! nine turns for one of the usual. An urgent batch waits for the calls that are under way, and for the urgent ones
+//! before it. A usual one with `n` usual ones before it waits for ten times `n + 1` turns at most, however many urgent
+//! ones come.
 //!
 //! Where Targets share a limit, each has a share for either class. There a Target's urgent batches have nine turns for
 //! one of a usual batch, its own or that of another Target with its weight.
 
-use super::share::{MOST_STRETCHES, MOST_WEIGHT, Share};
+use super::queue::{MOST_FLOWS, MOST_WEIGHT, Share};
 use crate::domain::id::Target;
 
 /// How early batches go.
@@ -53,8 +53,8 @@ impl Class {
     /// A third of a line's stretches is kept for urgent batches.
     const fn most(self) -> usize {
         match self {
-            Self::Usual => MOST_STRETCHES * 2 / 3,
-            Self::Urgent => MOST_STRETCHES,
+            Self::Usual => MOST_FLOWS * 2 / 3,
+            Self::Urgent => MOST_FLOWS,
         }
     }
 

@@ -345,9 +345,26 @@ impl Health {
     pub fn slowed(&self, limits: Limits, now: Timestamp) -> Limits {
         let steps = |since: Timestamp| now.since(since) / STEP_MS;
         match self.drains.map(steps).filter(|steps| *steps < STEPS) {
-            Some(steps) => Limits { gap_ms: limits.gap_ms.max(Some((FIRST_GAP_MS >> steps).max(1))), ..limits },
+            Some(steps) => {
+                Limits { gap_ms: limits.gap_ms.max(Some((FIRST_GAP_MS >> steps).max(1))), burst: 1, ..limits }
+            }
             None => limits,
         }
+    }
+
+    /// Returns how long this number of calls takes at this gap, or at first more slowly, in milliseconds.
+    pub(super) fn turns_ms(&self, mut calls: u64, gap_ms: u64, now: Timestamp) -> u64 {
+        let mut took_ms = 0;
+        while let Some(since) = self.drains_at(now.plus_ms(took_ms)) {
+            let drained_ms = now.plus_ms(took_ms).since(since);
+            let slow_ms = gap_ms.max(FIRST_GAP_MS >> (drained_ms / STEP_MS)).max(1);
+            let step_ms = STEP_MS - drained_ms % STEP_MS;
+            if calls <= step_ms / slow_ms {
+                return took_ms + calls * slow_ms;
+            }
+            (calls, took_ms) = (calls - step_ms / slow_ms, took_ms + step_ms);
+        }
+        gap_ms.saturating_mul(calls).saturating_add(took_ms)
     }
 
     /// Since when what waited goes on slowly, if it still does.

@@ -51,7 +51,7 @@ impl Gate {
         let is_news = setback.begins_outage && heeds.tells;
         let health = health.map(|health| if is_news { health.with_news(now) } else { health });
         let asked = failure.retry_after_ms.map(|ms| now.plus_ms(ms.min(heeds.longest_pause_ms)));
-        let paused = asked.and_then(|until| self.paused(until, now));
+        let paused = asked.and_then(|until| self.paused(until));
         if let Some(until) = asked {
             let (from, to) = setback.back.unwrap_or((until, until));
             setback.back = Some((from.max(until), to.max(until)));
@@ -126,11 +126,7 @@ impl Gate {
             return None;
         }
         let mut next = self.turned(health.unwrap_or_else(|| Health { drains: Some(now), ..self.health.clone() }));
-        if self.paused_until > now {
-            next.paused_until = now;
-            let (first, gap_ms) = (next.line.first_at(now), next.line.gap_ms);
-            next.line.begin(first, now, gap_ms);
-        }
+        next.paused_until = next.paused_until.min(now);
         Some(next)
     }
 }

@@ -5,16 +5,11 @@
 //! takes its batch over takes its place over too. A pause is what the downstream asked for with `Retry-After`, written
 //! down for all workers.
 //!
-//! A batch that must wait gets a [`Ticket`]: a number in the gate's [`Line`], first come, first served. Its time
-//! follows from the line. The batch comes back once, just before that time, and passes. So a wait costs the same
-//! however many wait, and the item stays as small. A ticket that nobody uses costs its time and no other. A batch that
-//! misses its time gets another one between the tickets, as far ahead as it takes to disturb no other batch.
-//!
-//! - A *rate* gives each ticket a time of its own, which the batch uses without another write.
-//! - *Places in flight* become free when calls end. There, also beside a rate, the times are an estimate by how long
-//!   calls held their places so far ([`Ends`]), and before one has ended by the [`Pace`] at which places were taken.
-//!   Those whose time has come take places in the order of their tickets, and with each the estimate for the others
-//!   begins anew.
+//! A limiter is a [rate limiter](rate), a [semaphore] and a [wait queue](queue), and knows how its calls fare
+//! ([`Health`]). A batch that has to wait takes a [`Ticket`] of the wait queue. It comes back when it expects its turn,
+//! and asks again: each admission is one conditional write, and nothing is promised more than a moment ahead. So a
+//! pause, or a changed limit, holds for all that wait from the next time they ask, and a ticket that no batch comes
+//! with costs its own turn only.
 //!
 //! Waiting at a gate is no failure: no attempt is counted.
 //!
@@ -23,21 +18,17 @@
 
 mod admission;
 mod classes;
-mod ends;
 mod health;
 mod heard;
-mod line;
 mod news;
-mod pace;
-mod share;
+pub mod queue;
+pub mod rate;
+pub mod semaphore;
 #[cfg(test)]
 mod sharing;
 mod standing;
 #[cfg(test)]
 mod tests;
-mod turns;
-
-use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -45,15 +36,14 @@ use super::id::{BatchId, Revision, RouteName, SessionId, Target};
 use super::time::Timestamp;
 pub use admission::{Admission, Asks};
 pub use classes::Class;
-pub use ends::{Ends, LOOK_MS};
 pub use health::{
     Alone, Health, Held, LONGEST_WAIT_MS, MOST_HELD, OUTAGE_AFTER, Outage, PROBE_PAUSES_MS, Run, Setback,
 };
 pub use heard::{Heeds, Now};
-pub use line::{Line, Shift};
 pub use news::{Event, News, Tried};
-pub use pace::Pace;
-pub use share::{MOST_WEIGHT, Share, Shares, Stretch};
+pub use queue::{Flow, MOST_WEIGHT, Share, WaitQueue};
+pub use rate::{Rate, RateLimiter};
+pub use semaphore::{LOOK_MS, Semaphore};
 pub use standing::Standing;
 
 /// What a gate stands before.
@@ -111,13 +101,13 @@ pub enum Of {
     Target,
 }
 
-/// A batch's number in the line of a gate. The batch's message carries it, and the batch itself during a long wait.
+/// A batch's turn in the wait queue of a gate. The batch's message carries it, and the batch itself during a long wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub struct Ticket {
     /// At which gate.
     pub of: Of,
-    /// The number.
+    /// Its tag.
     pub number: u64,
     /// Calls that the batch had made when it got it: a ticket is good for one call.
     pub attempts: u32,
@@ -130,7 +120,9 @@ pub struct Limits {
     pub in_flight: Option<usize>,
     /// Milliseconds from one call's start to the next; `None` is no limit.
     pub gap_ms: Option<u64>,
-    /// Whose share of the line the batch's ticket is; `None`: tickets are numbered as batches come.
+    /// Calls that may start at once after a pause; 0 is 1.
+    pub burst: u64,
+    /// Which flow of the wait queue the batch belongs to; `None`: batches are called in order of arrival.
     pub share: Option<Share>,
 }
 
@@ -139,22 +131,14 @@ pub struct Limits {
 pub struct Gate {
     /// Rises with every write.
     pub revision: Revision,
-    /// Which batch is in flight, and until when its lease lasts.
-    pub in_flight: BTreeMap<BatchId, Timestamp>,
+    /// The permits of calls in flight.
+    pub permits: Semaphore,
     /// No call starts before.
     pub paused_until: Timestamp,
-    /// Those that wait, and the times that are taken.
-    pub line: Line,
-    /// Whose tickets of the line they are, where Targets share it.
-    pub shares: Shares,
-    /// All call times before this one are taken, where places are limited as well as the rate.
-    pub next_start: Timestamp,
-    /// The first ticket whose turn for a place has not been used.
-    pub turn: u64,
-    /// How fast places become free.
-    pub pace: Pace,
-    /// How early calls give them back.
-    pub ends: Ends,
+    /// When the next call may start.
+    pub rate: RateLimiter,
+    /// Those that wait.
+    pub queue: WaitQueue,
     /// For which batch it was written last, and by which session: without it, two that reserve one time, or one place,
     /// would write the same, and each would take the other's write for its own.
     pub latest: Option<String>,
@@ -176,68 +160,56 @@ impl Gate {
         Self { latest: self.latest.map(|batch| format!("{batch} {session}")), ..self }
     }
 
-    /// Until when the place of `batch` lasts, if it has one whose lease is not over.
+    /// Returns until when the permit of `batch` lasts, if its lease is not over.
     #[must_use]
     pub fn lease(&self, batch: &BatchId, now: Timestamp) -> Option<Timestamp> {
-        self.in_flight.get(batch).copied().filter(|lease| *lease > now)
+        self.permits.lease(batch, now)
     }
 
     /// Whether `batch` is in flight.
     #[must_use]
     pub fn counts(&self, batch: &BatchId) -> bool {
-        self.in_flight.contains_key(batch)
+        self.permits.leases.contains_key(batch)
     }
 
-    /// This gate with the place that `batch` has lasting until then, or `None` if it has none, or as long already.
+    /// This gate with the permit of `batch` lasting until then, or `None` if it has none, or as long already.
     #[must_use]
     pub fn kept(&self, batch: &BatchId, until: Timestamp) -> Option<Self> {
-        self.in_flight.get(batch).filter(|lease| **lease < until)?;
+        self.permits.leases.get(batch).filter(|lease| **lease < until)?;
         let mut next = self.written_for(batch);
-        next.in_flight.insert(batch.clone(), until);
+        next.permits.leases.insert(batch.clone(), until);
         Some(next)
     }
 
-    /// This gate without the place that `batch` has until `lease`, or `None` if it has none, or a later one: another
-    /// worker, which has the batch now, took that.
-    #[must_use]
-    pub fn left(&self, batch: &BatchId, lease: Timestamp) -> Option<Self> {
-        self.in_flight.get(batch).filter(|until| **until <= lease)?;
-        self.without(batch)
-    }
-
-    /// As [`left`](Self::left); if that is for a call that has ended then, those that wait judge by it.
+    /// This gate once the permit that `batch` has until `lease` is given back, or `None` if it has none, or a later
+    /// one, which another worker renewed. If its call has ended then, those that wait judge by it.
     #[must_use]
     pub fn given_back(&self, batch: &BatchId, lease: Timestamp, ended: Option<Timestamp>) -> Option<Self> {
-        let left = self.left(batch, lease)?;
-        Some(Self { ends: ended.map_or(self.ends, |ended| self.ends.and(lease, ended)), ..left })
+        let mut next = self.written_for(batch);
+        next.queue.moved = ended.unwrap_or(next.queue.moved);
+        next.permits.release(batch, lease, ended).then_some(next)
     }
 
     /// This gate without `batch` in flight, or `None` if it is not.
     #[must_use]
     pub fn without(&self, batch: &BatchId) -> Option<Self> {
-        let mut next = self.written_for(batch);
-        next.in_flight.remove(batch)?;
-        Some(next)
+        self.given_back(batch, Timestamp(u64::MAX), None)
     }
 
     /// Until when something in it lasts: its item expires some time after that.
     #[must_use]
     pub fn lasts_until(&self, now: Timestamp) -> Timestamp {
-        let leases = self.in_flight.values().copied();
-        let others = [self.paused_until, self.line.next_at, self.health.lasts_until(now)];
+        let leases = self.permits.leases.values().copied();
+        let others = [self.paused_until, self.rate.tat, self.health.lasts_until(now)];
         leases.chain(others).fold(now, Timestamp::max)
     }
 
     /// This gate, closed until then, or `None` if it is closed for as long already. All that wait come later.
     #[must_use]
-    pub fn paused(&self, until: Timestamp, now: Timestamp) -> Option<Self> {
+    pub fn paused(&self, until: Timestamp) -> Option<Self> {
         if until <= self.paused_until {
             return None;
         }
-        let mut next = Self { revision: self.revision.next(), paused_until: until, ..self.clone() };
-        if next.line.gap_ms > 0 {
-            next.line.pause(until, now);
-        }
-        Some(next)
+        Some(Self { revision: self.revision.next(), paused_until: until, ..self.clone() })
     }
 }

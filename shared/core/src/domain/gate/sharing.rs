@@ -46,7 +46,8 @@ fn starts_within(
     while let Some(std::cmp::Reverse((now, target, batch, ticket))) = coming.pop().filter(|next| next.0.0 < until) {
         while let Some((end, over)) = ends.first_key_value().filter(|(end, _)| **end <= now) {
             let end = Timestamp(*end);
-            let leave = |gate: Gate, batch| gate.given_back(batch, gate.in_flight[batch], Some(end)).unwrap_or(gate);
+            let leave =
+                |gate: Gate, batch| gate.given_back(batch, gate.permits.leases[batch], Some(end)).unwrap_or(gate);
             gate = over.iter().filter(|_| places.is_some()).fold(gate, leave);
             ends.pop_first();
         }
@@ -61,10 +62,10 @@ fn starts_within(
                 ends.entry(start.0 + 1_000).or_default().push(id);
                 continue;
             }
-            Admission::LinesUp { stretch } => {
-                gate = gate.with_ticket(stretch, at).expect("the line is busy");
-                let (number, at) = gate.last_ticket(stretch).expect("it was just handed out");
-                (Some(number), at)
+            Admission::LinesUp { flow, .. } => {
+                gate = gate.with_ticket(flow).expect("it waits");
+                let tag = gate.queue.flows[&flow].last;
+                (Some(tag), gate.time_of(tag, limits, lease, at).unwrap_or(at))
             }
             Admission::Later { gate: next, ticket, at } => {
                 gate = next.unwrap_or(gate);
@@ -148,36 +149,6 @@ fn all_batches_of_hundreds_of_targets_are_called_and_the_limit_is_used() {
     }
 }
 
-#[test]
-fn a_route_whose_targets_share_no_longer_goes_on_in_the_order_of_arrival_and_loses_little() {
-    let (mut gate, now) = (Gate::default(), 1_000_000);
-    let share = Some(share("a", 1));
-    let limits = |share| Limits { gap_ms: Some(GAP_MS), share, ..Limits::default() };
-    let mut tickets = Vec::new();
-    for n in 0..1_000 {
-        let (id, at) = (BatchId::new(n.to_string()), Timestamp(now));
-        match gate.admit(&id, Asks::Anew, limits(share), at, at) {
-            Admission::Admitted(Some(next), _) => gate = next,
-            Admission::LinesUp { stretch } => gate = gate.with_ticket(stretch, at).expect("busy"),
-            Admission::Later { gate: Some(next), ticket: Some(number), .. } => {
-                tickets.push(number);
-                gate = next;
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    let said = gate.admit(
-        &BatchId::new("x"),
-        Asks::With(tickets[tickets.len() - 1]),
-        limits(None),
-        Timestamp(now),
-        Timestamp(now),
-    );
-    let Admission::Later { gate: Some(next), at, .. } = said else { panic!("{said:?}") };
-    assert!(next.shares.is_empty());
-    assert!(at.since(Timestamp(now)) < 4_000, "the times of those that have no ticket any more are free: {at:?}");
-}
-
 /// What comes to a line that many light Targets share with one that always waits.
 struct Steady {
     /// Calls a second that the line lets through.
@@ -194,8 +165,8 @@ struct Waited {
     /// How long the batches of light Targets waited, the usual and the urgent ones, in milliseconds.
     usual: Vec<u64>,
     urgent: Vec<u64>,
-    /// The most stretches that the gate had.
-    stretches: usize,
+    /// The most flows that the gate had.
+    flows: usize,
     /// How many calls there were in the seconds in which there is always something to call.
     calls: usize,
 }
@@ -217,8 +188,8 @@ impl Steady {
             let target = Target::new(format!("r:light-{}", n % (self.light * 4)));
             all.push((Some(class(is_urgent).of_target(&target, 1)), 1, begins + LATER_MS + n * 1_000 / self.light));
         }
-        let (limits, mut stretches) = (Limits { gap_ms: Some(1_000 / self.rate), ..Limits::default() }, 0);
-        let starts = starts_within(limits, &all, 2_000_000, |_, gate| stretches = stretches.max(gate.shares.0.len()));
+        let (limits, mut flows) = (Limits { gap_ms: Some(1_000 / self.rate), ..Limits::default() }, 0);
+        let starts = starts_within(limits, &all, 2_000_000, |_, gate| flows = flows.max(gate.queue.flows.len()));
         let counts: Vec<usize> = all.iter().map(|(_, batches, _)| *batches).collect();
         assert_eq!(starts.iter().map(Vec::len).collect::<Vec<_>>(), counts, "each is called once");
         let mut sorted: Vec<u64> = starts.concat();
@@ -232,10 +203,10 @@ impl Steady {
         }
         let (from, to) = (begins + LATER_MS, begins + LATER_MS + STEADY_S * 1_000);
         let calls = sorted.iter().filter(|at| (from..to).contains(*at)).count();
-        let waited = Waited { usual, urgent, stretches, calls };
+        let waited = Waited { usual, urgent, flows, calls };
         let most = |waits: &Vec<u64>| waits.iter().max().copied().unwrap_or_default();
         println!(
-            "{} calls a second, {} light ones: usual ones wait for up to {} ms, urgent ones {}; {stretches} stretches",
+            "{} calls a second, {} light ones: usual ones wait for up to {} ms, urgent ones {}; {flows} flows",
             self.rate,
             self.light,
             most(&waited.usual),
@@ -245,38 +216,25 @@ impl Steady {
     }
 }
 
-/// Slots of the next three seconds are told, and the turns of those that came before take some more.
-const TURN_MS: u64 = 3_500;
+/// A turn of each Target that waits, at 50 calls a second.
+const TURN_MS: u64 = 500;
 
 #[test]
-fn light_targets_have_their_turns_as_long_as_fewer_than_twenty_of_their_batches_come_a_second() {
-    for rate in [50, 200] {
-        let Waited { usual, stretches, calls, .. } = Steady { rate, light: 15, urgent_in: 0 }.run();
+fn light_targets_wait_for_a_turn_each_however_many_come_and_leave_their_room_to_others() {
+    for (rate, light) in [(50, 15), (50, 30), (200, 15), (200, 60), (200, 150)] {
+        let Waited { usual, flows, calls, .. } = Steady { rate, light, urgent_in: 0 }.run();
+        assert!(usual.iter().all(|wait| *wait <= TURN_MS), "{rate}, {light}: {:?} ms", usual.iter().max());
+        assert!(flows < 64, "{rate}, {light}: {flows}");
+        assert_eq!(calls as u64, rate * STEADY_S, "the limit is used whole");
+    }
+}
+
+#[test]
+fn urgent_batches_of_light_targets_have_their_turns() {
+    for (rate, light, urgent_in) in [(50, 28, 4), (200, 80, 2)] {
+        let Waited { usual, urgent, flows, .. } = Steady { rate, light, urgent_in }.run();
+        assert!(urgent.iter().all(|wait| *wait <= TURN_MS), "{rate}: {:?} ms", urgent.iter().max());
         assert!(usual.iter().all(|wait| *wait <= TURN_MS), "{rate}: {:?} ms", usual.iter().max());
-        assert!(stretches < 64, "{rate}: {stretches}");
-        assert_eq!(calls as u64, rate * STEADY_S, "the limit is used whole");
+        assert!(flows < 64, "{rate}, {light}: {flows}");
     }
-}
-
-/// The line of the heavy Target is over twelve seconds long when they come.
-#[test]
-fn where_more_come_those_that_find_no_room_are_last_in_one_line_and_the_limit_is_still_used_whole() {
-    for (rate, light) in [(50, 30), (200, 60)] {
-        let Waited { usual, stretches, calls, .. } = Steady { rate, light, urgent_in: 0 }.run();
-        assert_eq!(stretches, 64, "{rate}: the rest is kept for urgent ones");
-        assert!(usual.iter().any(|wait| *wait > 2 * TURN_MS), "{rate}: {:?} ms", usual.iter().max());
-        assert!(usual.iter().any(|wait| *wait <= TURN_MS), "{rate}: {:?} ms", usual.iter().min());
-        assert_eq!(calls as u64, rate * STEADY_S, "the limit is used whole");
-    }
-}
-
-#[test]
-fn urgent_batches_have_their_turns_up_to_thirty_a_second_in_all() {
-    let Waited { usual, urgent, stretches, .. } = Steady { rate: 50, light: 28, urgent_in: 4 }.run();
-    assert!(urgent.iter().all(|wait| *wait <= TURN_MS), "{:?} ms", urgent.iter().max());
-    assert!(usual.iter().any(|wait| *wait > 2 * TURN_MS), "{:?} ms", usual.iter().max());
-    assert!((65..=96).contains(&stretches), "{stretches}");
-    let Waited { urgent, stretches, .. } = Steady { rate: 200, light: 80, urgent_in: 2 }.run();
-    assert!(urgent.iter().any(|wait| *wait > 2 * TURN_MS), "{:?} ms", urgent.iter().max());
-    assert_eq!(stretches, 96);
 }

@@ -1,23 +1,23 @@
-mod places;
+mod permits;
 mod random;
 
-use super::admission::{KEPT_MS, LOST_MS};
-use super::line::SETTLED_MS;
+use super::admission::KEPT_MS;
 use super::*;
 use crate::domain::outcome::{Failure, Fault, Reason};
 
-const ONE: Limits = Limits { in_flight: Some(1), gap_ms: None, share: None };
+const ONE: Limits = Limits { in_flight: Some(1), gap_ms: None, burst: 0, share: None };
 
 fn paced(gap_ms: u64) -> Limits {
-    Limits { in_flight: None, gap_ms: Some(gap_ms), share: None }
+    Limits { in_flight: None, gap_ms: Some(gap_ms), ..Limits::default() }
 }
 
 fn ask(gate: &Gate, batch: &str, asks: Asks, limits: Limits, now: u64) -> Admission {
     match gate.admit(&BatchId::new(batch), asks, limits, Timestamp(now), Timestamp(now + 10_000)) {
-        Admission::LinesUp { stretch } => {
-            let gate = gate.with_ticket(stretch, Timestamp(now)).expect("the line is busy");
-            let (ticket, at) = gate.last_ticket(stretch).expect("it has a last one");
-            Admission::Later { gate: Some(gate), ticket: Some(ticket), at }
+        Admission::LinesUp { flow, .. } => {
+            let gate = gate.with_ticket(flow).expect("it waits");
+            let (tag, now) = (gate.queue.flows[&flow].last, Timestamp(now));
+            let at = gate.time_of(tag, limits, now.plus_ms(10_000), now).unwrap_or(now);
+            Admission::Later { gate: Some(gate), ticket: Some(tag), at }
         }
         other @ (Admission::Admitted(..) | Admission::Later { .. } | Admission::Away { .. }) => other,
     }
@@ -105,8 +105,8 @@ fn two_that_reserve_one_time_do_not_write_the_same() {
 
 #[test]
 fn nobody_passes_during_a_pause_and_a_shorter_one_does_not_end_it() {
-    let paused = Gate::default().paused(Timestamp(1_100), Timestamp(1_000)).expect("open before");
-    assert_eq!(paused.paused(Timestamp(1_050), Timestamp(1_000)), None);
+    let paused = Gate::default().paused(Timestamp(1_100)).expect("open before");
+    assert_eq!(paused.paused(Timestamp(1_050)), None);
     let said = ask(&paused, "a", Asks::Anew, Limits::default(), 1_099);
     assert_eq!(said, Admission::Later { gate: None, ticket: None, at: Timestamp(1_100) });
     let said = ask(&paused, "a", Asks::Anew, Limits::default(), 1_100);
@@ -114,98 +114,81 @@ fn nobody_passes_during_a_pause_and_a_shorter_one_does_not_end_it() {
 }
 
 #[test]
-fn those_that_wait_are_one_gap_apart_in_the_order_in_which_they_came() {
+fn those_that_wait_come_back_one_gap_apart_in_the_order_in_which_they_came() {
     let (gate, tickets) = crowd(1_000, 1_000);
-    assert!(tickets.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1 && pair[1].1.since(pair[0].1) == 100));
+    assert!(tickets.windows(2).all(|pair| pair[1].0 > pair[0].0 && pair[1].1.since(pair[0].1) == 100));
     let (_, ticket, at) = waits(&gate, "newcomer", paced(100), 30_000);
-    assert!(tickets.iter().all(|(other, time)| *other < ticket && *time < at), "a newcomer overtakes nobody");
+    assert!(tickets.iter().all(|(other, time)| *other < ticket && *time < at), "a newcomer overtakes no batch");
 }
 
 #[test]
-fn a_batch_whose_time_has_come_passes_without_a_write_and_before_that_waits_on() {
+fn a_batch_whose_turn_has_come_reserves_its_start_and_before_that_waits_on() {
     let (gate, tickets) = crowd(100, 1_000);
-    let (ticket, at) = tickets[50];
-    let said = ask(&gate, "b", Asks::With(ticket), paced(100), at.0 - IN_PLACE_MS);
-    assert_eq!(said, Admission::Admitted(None, at));
-    let said = ask(&gate, "b", Asks::With(ticket), paced(100), at.0 - IN_PLACE_MS - 1);
+    let (ticket, at) = tickets[20];
+    let said = ask(&gate, "b", Asks::With(ticket), paced(100), at.0);
+    assert!(matches!(&said, Admission::Admitted(Some(next), _) if next.queue.ahead(ticket) == 0), "{said:?}");
+    let said = ask(&gate, "b", Asks::With(ticket), paced(100), at.0 - 1);
     assert_eq!(said, Admission::Later { gate: None, ticket: Some(ticket), at });
 }
 
 #[test]
-fn a_pause_moves_all_that_wait_by_one_write_and_keeps_their_distance() {
-    let (gate, tickets) = crowd(1_000, 1_000);
-    let paused = gate.paused(Timestamp(60_000), Timestamp(10_000)).expect("it is longer");
-    let moved: Vec<Timestamp> = tickets
+fn a_pause_holds_for_all_that_wait_by_one_write_and_they_keep_their_order() {
+    let (gate, tickets) = crowd(100, 1_000);
+    let paused = gate.paused(Timestamp(60_000)).expect("it is longer");
+    let back: Vec<u64> = tickets
         .iter()
-        .filter(|(_, at)| at.0 >= 10_000 + SETTLED_MS)
-        .map(|(ticket, _)| paused.line.at(*ticket))
-        .collect();
-    assert_eq!(moved.first(), Some(&Timestamp(60_000)));
-    assert!(moved.windows(2).all(|pair| pair[1].since(pair[0]) == 100));
-}
-
-#[test]
-fn a_batch_that_comes_during_a_pause_waits_behind_those_that_came_before() {
-    let (gate, tickets) = crowd(100, 1_000);
-    let paused = gate.paused(Timestamp(60_000), Timestamp(2_000)).expect("it is longer");
-    let (next, _, first) = waits(&paused, "x", paced(100), 5_000);
-    let (_, _, second) = waits(&next, "y", paced(100), 5_000);
-    let last = paused.line.at(tickets[tickets.len() - 1].0);
-    assert_eq!([first.since(last), second.since(first)], [100, 100]);
-    let (_, _, alone) =
-        waits(&Gate::default().paused(Timestamp(9_000), Timestamp(1_000)).unwrap(), "z", paced(1), 1_000);
-    assert_eq!(alone, Timestamp(9_000));
-}
-
-#[test]
-fn a_batch_that_missed_its_time_gets_one_before_the_newcomers_and_moves_the_rest_by_a_gap() {
-    let (gate, tickets) = crowd(100, 1_000);
-    let (ticket, at) = tickets[0];
-    let now = at.0 + 500;
-    let Admission::Admitted(Some(next), start) = ask(&gate, "late", Asks::With(ticket), paced(100), now) else {
-        panic!("there is room")
-    };
-    assert!(start.since(Timestamp(now)) > IN_PLACE_MS, "no batch that waits in place is disturbed");
-    assert!(tickets.iter().all(|(ticket, _)| next.line.at(*ticket) != start));
-    let last = tickets[tickets.len() - 1];
-    assert_eq!(next.line.at(last.0), last.1.plus_ms(100));
-}
-
-#[test]
-fn a_ticket_that_is_lost_costs_its_time_and_no_other() {
-    let (gate, tickets) = crowd(100, 1_000);
-    let (_, before) = tickets[49];
-    let (after, at) = tickets[51];
-    assert_eq!(at.since(before), 200, "the time between is that of the lost one");
-    assert_eq!(ask(&gate, "b", Asks::With(after), paced(100), at.0 - 500), Admission::Admitted(None, at));
-    let (gate, tickets) = crowd(1_000, 1_000);
-    let said = ask(&gate, "b", Asks::With(tickets[0].0), paced(100), tickets[0].1.0 + LOST_MS);
-    let Admission::Later { ticket: Some(anew), .. } = said else { panic!("it waits anew") };
-    assert!(tickets.iter().all(|(ticket, _)| *ticket < anew), "a ticket that is half a minute old is none");
-}
-
-#[test]
-fn tickets_of_a_gate_that_was_forgotten_are_none_of_the_new_one() {
-    let (_, tickets) = crowd(100, 1_000);
-    let (mut anew, mut now) = (Gate::default(), 900_000);
-    for n in 0..200 {
-        now += 1;
-        match ask(&anew, &n.to_string(), Asks::Anew, paced(100), now) {
-            Admission::Admitted(Some(gate), _) | Admission::Later { gate: Some(gate), .. } => anew = gate,
+        .map(|(ticket, _)| match ask(&paused, "b", Asks::With(*ticket), paced(100), 30_000) {
+            Admission::Later { at, .. } => at.0,
             other => panic!("{other:?}"),
-        }
-    }
-    for (ticket, _) in tickets {
-        assert!(anew.line.time(ticket).is_none());
-    }
+        })
+        .collect();
+    assert_eq!(back.first(), Some(&60_000));
+    assert!(back.windows(2).all(|pair| pair[1] - pair[0] == 100));
+    let (_, _, newcomer) = waits(&paused, "x", paced(100), 30_000);
+    assert_eq!(newcomer.0, back[back.len() - 1] + 100, "it waits behind those that came before");
 }
 
 #[test]
-fn one_call_more_of_a_batch_does_not_wait_for_the_whole_line() {
-    let (gate, tickets) = crowd(10_000, 1_000);
-    let Admission::Admitted(Some(next), start) = ask(&gate, "b", Asks::Again, paced(100), 5_000) else {
-        panic!("there is room")
+fn a_batch_that_misses_its_turn_takes_the_next_start() {
+    let (gate, tickets) = crowd(100, 1_000);
+    let Admission::Admitted(Some(gate), _) = ask(&gate, "b", Asks::With(tickets[3].0), paced(100), tickets[3].1.0)
+    else {
+        panic!("its turn has come")
     };
-    assert!(start.0 < 10_000);
-    assert!(tickets.iter().all(|(ticket, _)| next.line.at(*ticket) != start));
+    let said = ask(&gate, "late", Asks::With(tickets[0].0), paced(100), tickets[3].1.0);
+    let Admission::Admitted(Some(_), start) = said else { panic!("{said:?}") };
+    assert_eq!(start, tickets[3].1.plus_ms(100));
+}
+
+#[test]
+fn a_ticket_that_no_batch_comes_with_costs_its_own_turn_only() {
+    let (gate, tickets) = crowd(100, 1_000);
+    let (after, at) = tickets[51];
+    let said = ask(&gate, "b", Asks::With(after), paced(100), at.0);
+    let Admission::Admitted(Some(next), start) = said else { panic!("those before never came: {said:?}") };
+    assert_eq!((start, next.queue.ahead(tickets[60].0)), (at, 8));
+}
+
+#[test]
+fn a_ticket_that_was_passed_over_for_half_a_minute_is_another_one() {
+    let (gate, tickets) = crowd(1_000, 1_000);
+    let Admission::Admitted(Some(gate), _) = ask(&gate, "b", Asks::With(tickets[400].0), paced(100), 50_000) else {
+        panic!("its turn has come")
+    };
+    let busy = (0..20).fold(gate, |gate, n| match ask(&gate, &format!("c{n}"), Asks::Again, paced(100), 50_000) {
+        Admission::Admitted(Some(next), _) => next,
+        _ => gate,
+    });
+    let said = ask(&busy, "late", Asks::With(tickets[0].0), paced(100), 50_000);
+    let Admission::Later { ticket: Some(anew), .. } = said else { panic!("{said:?}") };
+    assert!(tickets.iter().all(|(ticket, _)| *ticket < anew));
+}
+
+#[test]
+fn one_call_more_of_a_batch_does_not_wait_for_those_that_wait() {
+    let (gate, _) = crowd(10_000, 1_000);
+    let Admission::Admitted(Some(_), start) = ask(&gate, "b", Asks::Again, paced(100), 5_000) else {
+        panic!("it goes first")
+    };
+    assert_eq!(start.0, 5_000);
 }

@@ -52,7 +52,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         let mut setback = unheard;
         if let Some(asked_ms) = failure.retry_after_ms {
             let until = self.env.now().plus_ms(asked_ms.min(policy.longest_pause_ms));
-            self.change(&scope, |gate| (gate.paused(until, self.env.now()), ())).await?;
+            self.change(&scope, |gate| (gate.paused(until), ())).await?;
             setback.back = Some((until, until));
         }
         Ok(setback)

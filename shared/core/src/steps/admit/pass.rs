@@ -152,12 +152,16 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                         return Ok(Went::Through(place));
                     }
                 }
-                Admission::LinesUp { stretch } => {
-                    if let Some(gate) = self.store.take_ticket(scope, &gate, stretch, now).await?
-                        && let Some((number, at)) = gate.last_ticket(stretch)
+                Admission::LinesUp { flow, stride } => {
+                    if let Some(gate) = self.store.take_ticket(scope, flow, stride).await?
+                        && let Some(tag) = gate.queue.flows.get(&flow).map(|flow| flow.last)
                     {
-                        let at = gate.time_for(number, limits, now, lease).unwrap_or(at);
-                        return Ok(Went::ToWait(Wait { until: Some(at), ticket: Some(ticket(number)) }));
+                        asks = Asks::With(tag);
+                        let at = gate.time_of(tag, limits, lease, now).unwrap_or(now);
+                        if !self.waits_in_place(at, now, patient_until, patience_ms).await {
+                            return Ok(Went::ToWait(Wait { until: Some(at), ticket: Some(ticket(tag)) }));
+                        }
+                        continue;
                     }
                 }
                 Admission::Away { gate: next, back: (from, to), outage } => {
@@ -168,11 +172,10 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 }
                 Admission::Later { gate: next, ticket: number, at } => {
                     if self.is_written(scope, next.map(signed), now).await? {
-                        if at > patient_until.min(now.plus_ms(patience_ms)) || number.is_none() {
+                        asks = number.map_or(asks, Asks::With);
+                        if number.is_none() || !self.waits_in_place(at, now, patient_until, patience_ms).await {
                             return Ok(Went::ToWait(Wait { until: Some(at), ticket: number.map(ticket) }));
                         }
-                        asks = number.map_or(asks, Asks::With);
-                        self.env.sleep(at.since(now).max(LOOK_MS)).await;
                         continue;
                     }
                 }
@@ -185,6 +188,15 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
             Asks::Anew | Asks::Again | Asks::InTurn => None,
         };
         Ok(Went::ToWait(Wait { until: None, ticket }))
+    }
+
+    /// Sleeps until then, and says so, if that is soon.
+    async fn waits_in_place(&self, at: Timestamp, now: Timestamp, until: Timestamp, patience_ms: u64) -> bool {
+        let is_soon = at <= until.min(now.plus_ms(patience_ms));
+        if is_soon {
+            self.env.sleep(at.since(now).max(LOOK_MS)).await;
+        }
+        is_soon
     }
 }
 

@@ -6,7 +6,7 @@ use futures::FutureExt;
 
 use super::*;
 use crate::domain::batch::Assumes;
-use crate::domain::gate::{Admission, Asks, Gate, Heeds, Limits, OUTAGE_AFTER, Scope};
+use crate::domain::gate::{Admission, Asks, Gate, Heeds, Limits, OUTAGE_AFTER, Scope, Semaphore};
 use crate::domain::outcome::{Failure, Fault, Reason, Results};
 use crate::domain::session::Timing;
 use crate::domain::{Candidate, Fence, Revision, Round, Target, TaskId};
@@ -109,7 +109,8 @@ async fn a_delivery_that_comes_to_no_call_gives_back_the_place_that_was_kept_whi
     let read = store.batch(&id).await.unwrap().unwrap();
     let target = Scope::Target(read.target.whole());
     let kept = [(id.clone(), env.now().plus_ms(70_000))].into();
-    let kept = Gate { revision: Revision(1), in_flight: kept, ..Gate::default() };
+    let kept =
+        Gate { revision: Revision(1), permits: Semaphore { leases: kept, ..Semaphore::default() }, ..Gate::default() };
     store.store_gate(&target, &kept, env.now()).await.unwrap();
     let heartbeat = |unique| Heartbeat::new(&store, &env, Timing::default(), SessionId::within(&pool, unique), unique);
     let lost = heartbeat("1");
@@ -196,7 +197,8 @@ async fn a_batch_that_is_given_up_in_an_outage_gives_back_the_place_that_it_kept
     freeze(&store, "0a").await;
     let (env, id, target) = (Still(1_000_000), BatchId::new("0a"), Scope::Target(Target::new("r:t")));
     let kept = [(id.clone(), env.now().plus_ms(70_000))].into();
-    let kept = Gate { revision: Revision(1), in_flight: kept, ..Gate::default() };
+    let kept =
+        Gate { revision: Revision(1), permits: Semaphore { leases: kept, ..Semaphore::default() }, ..Gate::default() };
     store.store_gate(&target, &kept, env.now()).await.unwrap();
     let (failure, heeds) = (
         Failure { reason: Reason::new("http_503"), retry_after_ms: None, fault: Fault::Downstream },
@@ -249,7 +251,8 @@ async fn a_ticket_is_written_into_its_batch_though_one_that_gave_up_has_written_
     let processor = |heartbeat| processor(&store, &outbox, &env, &routes, &announced, heartbeat);
     let read = store.batch(&id).await.unwrap().unwrap();
     let taken = [(BatchId::new("other"), env.now().plus_ms(70_000))].into();
-    let full = Gate { revision: Revision(1), in_flight: taken, ..Gate::default() };
+    let full =
+        Gate { revision: Revision(1), permits: Semaphore { leases: taken, ..Semaphore::default() }, ..Gate::default() };
     store.store_gate(&Scope::Target(read.target.whole()), &full, env.now()).await.unwrap();
     store.store(&read.clone().noted(), Assumes::At(read.revision)).await.unwrap();
     let session = SessionId::within(&Pool::new("r"), "9");
@@ -283,7 +286,11 @@ async fn a_claim_whose_batch_waited_for_its_place_has_no_more_time_and_its_place
     };
     let read = store.batch(&id).await.unwrap().unwrap();
     let (begun, of_other) = (env.now(), env.now().plus_ms(1_000));
-    let full = Gate { revision: Revision(1), in_flight: [(BatchId::new("other"), of_other)].into(), ..Gate::default() };
+    let full = Gate {
+        revision: Revision(1),
+        permits: Semaphore { leases: [(BatchId::new("other"), of_other)].into(), ..Semaphore::default() },
+        ..Gate::default()
+    };
     store.store_gate(&Scope::Target(read.target.whole()), &full, begun).await.unwrap();
     let Ok(claimed) = processor.claim_one(read).await else { panic!("it waits in place") };
     let (waited_ms, place) = (env.now().since(begun), &claimed.held[0]);

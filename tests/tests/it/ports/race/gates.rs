@@ -18,7 +18,7 @@ fn scope(name: &str, round: u64) -> Scope {
 }
 
 fn in_flight() -> Limits {
-    Limits { in_flight: Some(IN_FLIGHT), gap_ms: None, share: None }
+    Limits { in_flight: Some(IN_FLIGHT), gap_ms: None, ..Limits::default() }
 }
 
 /// Tries to pass until the gate itself says yes or no.
@@ -43,10 +43,10 @@ async fn line_up(store: &impl Store, scope: &Scope, batch: &BatchId, limits: Lim
         let (next, time) = match gate.admit(batch, Asks::Anew, limits, NOW, NOW.plus_ms(60_000)) {
             Admission::Admitted(next, start) => (next, (start, None)),
             Admission::Later { gate: next, ticket, at } => (next, (at, ticket)),
-            Admission::LinesUp { stretch } => {
-                let Some(taken) = store.take_ticket(scope, &gate, stretch, NOW).await.unwrap() else { continue };
-                let (ticket, at) = taken.last_ticket(stretch).expect("it was handed out");
-                return (at, Some(ticket));
+            Admission::LinesUp { flow, stride } => {
+                let Some(taken) = store.take_ticket(scope, flow, stride).await.unwrap() else { continue };
+                let tag = taken.queue.flows[&flow].last;
+                return (taken.time_of(tag, limits, NOW.plus_ms(60_000), NOW).unwrap_or(NOW), Some(tag));
             }
             Admission::Away { .. } => panic!("nothing has failed, and nobody holds calls back"),
         };
@@ -74,19 +74,25 @@ pub async fn as_many_pass_as_may_be_in_flight<S: Store + Send + 'static>(store: 
     });
     let passed: BTreeSet<BatchId> = passed.await.into_iter().flatten().collect();
     assert_eq!(passed.len(), IN_FLIGHT);
-    let Gate { in_flight, .. } = store.gate(&scope).await.unwrap();
-    assert_eq!(in_flight.into_keys().collect::<BTreeSet<_>>(), passed, "the gate knows who they are");
+    let gate = store.gate(&scope).await.unwrap();
+    assert_eq!(gate.permits.leases.into_keys().collect::<BTreeSet<_>>(), passed, "the gate knows who they are");
 }
 
 pub async fn no_two_calls_get_one_time<S: Store + Send + 'static>(store: &Arc<S>, round: u64) {
     let scope = scope("paced", round);
     let starts = all_at_once(|n| {
         let (store, scope, batch) = (Arc::clone(store), scope.clone(), BatchId::new(format!("b{n}")));
-        async move { line_up(&*store, &scope, &batch, Limits { in_flight: None, gap_ms: Some(GAP_MS), share: None }).await }
+        async move {
+            line_up(&*store, &scope, &batch, Limits { in_flight: None, gap_ms: Some(GAP_MS), ..Limits::default() })
+                .await
+        }
     });
     let mut starts: Vec<(Timestamp, Option<u64>)> = starts.await;
     starts.sort();
-    assert!(starts.windows(2).all(|pair| pair[1].0.since(pair[0].0) >= GAP_MS), "{starts:?}");
+    let called: Vec<u64> = starts.iter().filter(|(_, ticket)| ticket.is_none()).map(|(start, _)| start.0).collect();
+    assert!(called.windows(2).all(|pair| pair[1] - pair[0] >= GAP_MS), "{starts:?}");
+    let tickets: Vec<u64> = starts.iter().filter_map(|(_, ticket)| *ticket).collect();
+    assert_eq!(tickets.iter().collect::<BTreeSet<_>>().len(), tickets.len(), "{starts:?}");
     let waits = |(start, ticket): &(Timestamp, Option<u64>)| ticket.is_some() == (start.since(NOW) > IN_PLACE_MS);
     assert!(starts.iter().all(waits), "{starts:?}");
 }
@@ -114,6 +120,6 @@ pub async fn everybody_passes_once<S: Store + Send + 'static>(store: &Arc<S>, tu
     })
     .await;
     let gate = store.gate(&scope).await.unwrap();
-    assert!(gate.in_flight.is_empty());
+    assert!(gate.permits.leases.is_empty());
     assert!(gate.revision.0 >= 2 * RACERS as u64, "everybody came and went");
 }

@@ -1,4 +1,4 @@
-//! Places in flight: taken, kept, given back, waited for.
+//! Permits: acquired, renewed, given back, waited for.
 
 use super::*;
 
@@ -7,21 +7,21 @@ fn a_full_gate_admits_nobody_until_a_lease_is_over() {
     let (one, _) = admitted(&Gate::default(), "a", ONE, 1_000);
     let (full, ticket, _) = waits(&one, "b", ONE, 10_999);
     let Admission::Admitted(Some(next), _) = ask(&full, "b", Asks::With(ticket), ONE, 11_000) else { panic!("full") };
-    assert_eq!(next.in_flight.keys().collect::<Vec<_>>(), [&BatchId::new("b")]);
+    assert_eq!(next.permits.leases.keys().collect::<Vec<_>>(), [&BatchId::new("b")]);
 }
 
 #[test]
-fn nobody_gives_a_place_back_that_another_worker_has_taken_over() {
+fn nobody_gives_a_permit_back_that_another_worker_has_taken_over() {
     let a = BatchId::new("a");
     let (first, _) = admitted(&Gate::default(), "a", ONE, 1_000);
     let (second, _) = admitted(&first, "a", ONE, 1_005);
-    assert_eq!(second.left(&a, Timestamp(11_000)), None);
-    assert!(second.left(&a, Timestamp(11_005)).is_some_and(|gate| !gate.counts(&a)));
+    assert_eq!(second.given_back(&a, Timestamp(11_000), None), None);
+    assert!(second.given_back(&a, Timestamp(11_005), None).is_some_and(|gate| !gate.counts(&a)));
     // Two that begin in one moment, and one whose clock is slow.
     for now in [1_000, 400] {
         let (second, _) = admitted(&first, "a", ONE, now);
         assert_eq!(
-            (second.lease(&a, Timestamp(now)), second.left(&a, Timestamp(11_000))),
+            (second.lease(&a, Timestamp(now)), second.given_back(&a, Timestamp(11_000), None)),
             (Some(Timestamp(11_001)), None)
         );
     }
@@ -55,41 +55,41 @@ fn a_second_delivery_that_is_let_through_as_the_probe_knows_a_lease_of_its_own()
 }
 
 #[test]
-fn a_place_that_is_given_back_changes_nothing_else() {
+fn a_permit_that_is_given_back_changes_nothing_else() {
     let (a, b) = (BatchId::new("a"), BatchId::new("b"));
     let (taken, _) = admitted(&Gate::default(), "a", ONE, 101_000);
-    let paused = taken.paused(Timestamp(101_050), Timestamp(101_000)).unwrap();
+    let paused = taken.paused(Timestamp(101_050)).unwrap();
     assert!(paused.counts(&a) && !paused.counts(&b));
-    assert_eq!((paused.paused(Timestamp(101_050), Timestamp(101_000)), paused.without(&b)), (None, None));
+    assert_eq!((paused.paused(Timestamp(101_050)), paused.without(&b)), (None, None));
     let left = paused.without(&a).unwrap();
-    assert_eq!((left.paused_until, left.in_flight.len()), (Timestamp(101_050), 0));
+    assert_eq!((left.paused_until, left.permits.leases.len()), (Timestamp(101_050), 0));
     let revisions = [&Gate::default(), &taken, &paused, &left].map(|gate| gate.revision);
     assert!(revisions.is_sorted_by(|before, after| before < after), "each is a write");
 }
 
 #[test]
-fn the_same_batch_never_takes_two_places() {
+fn the_same_batch_never_takes_two_permits() {
     let (one, _) = admitted(&Gate::default(), "a", ONE, 1_000);
-    assert_eq!(admitted(&one, "a", ONE, 1_005).0.in_flight.len(), 1);
+    assert_eq!(admitted(&one, "a", ONE, 1_005).0.permits.leases.len(), 1);
 }
 
 #[test]
-fn a_place_that_is_kept_for_a_wait_lasts_longer_and_never_shorter() {
+fn a_permit_that_is_kept_for_a_wait_lasts_longer_and_never_shorter() {
     let (one, _) = admitted(&Gate::default(), "a", ONE, 1_000);
     let kept = one.kept(&BatchId::new("a"), Timestamp(70_000)).expect("it has a place");
-    assert_eq!(kept.in_flight.values().collect::<Vec<_>>(), [&Timestamp(70_000)]);
+    assert_eq!(kept.permits.leases.values().collect::<Vec<_>>(), [&Timestamp(70_000)]);
     assert_eq!(kept.kept(&BatchId::new("a"), Timestamp(60_000)), None);
     assert_eq!(kept.kept(&BatchId::new("b"), Timestamp(90_000)), None);
 }
 
 #[test]
-fn places_are_taken_in_the_order_of_the_tickets() {
-    let two = Limits { in_flight: Some(2), gap_ms: None, share: None };
+fn permits_are_taken_in_the_order_of_the_tickets() {
+    let two = Limits { in_flight: Some(2), gap_ms: None, ..Limits::default() };
     let (gate, _) = admitted(&Gate::default(), "a", two, 101_000);
     let (gate, _) = admitted(&gate, "b", two, 101_000);
     let (gate, first, _) = waits(&gate, "c", two, 101_001);
     let (gate, second, _) = waits(&gate, "d", two, 101_002);
-    let gate = gate.without(&BatchId::new("a")).expect("in flight");
+    let gate = gate.given_back(&BatchId::new("a"), Timestamp(u64::MAX), Some(Timestamp(101_300))).expect("in flight");
     let passes = |gate: &Gate, batch, asks| matches!(ask(gate, batch, asks, two, 101_400), Admission::Admitted(..));
     assert!(!passes(&gate, "newcomer", Asks::Anew), "the place is kept for those that wait");
     assert!(!passes(&gate, "d", Asks::With(second)), "and for the first of them");
@@ -99,18 +99,18 @@ fn places_are_taken_in_the_order_of_the_tickets() {
 }
 
 #[test]
-fn the_first_of_a_line_is_not_overtaken_before_its_place_is_back() {
+fn the_first_that_waits_is_not_overtaken_before_its_permit_is_back() {
     let (gate, _) = admitted(&Gate::default(), "a", ONE, 101_000);
     let (gate, first, _) = waits(&gate, "b", ONE, 101_000);
     let (gate, second, _) = waits(&gate, "c", ONE, 101_250);
-    let gate = gate.without(&BatchId::new("a")).expect("in flight");
+    let gate = gate.given_back(&BatchId::new("a"), Timestamp(u64::MAX), Some(Timestamp(101_300))).expect("in flight");
     let passes = |batch, asks| matches!(ask(&gate, batch, asks, ONE, 101_750), Admission::Admitted(..));
     assert!(!passes("c", Asks::With(second)), "the line began anew while its first one waited");
     assert!(passes("b", Asks::With(first)));
 }
 
 #[test]
-fn a_place_is_not_kept_for_long_for_one_that_does_not_come() {
+fn a_permit_is_not_kept_for_long_for_a_batch_that_does_not_come() {
     let (gate, _) = admitted(&Gate::default(), "a", ONE, 101_000);
     let (gate, _, _) = waits(&gate, "lost", ONE, 101_001);
     let (gate, second, at) = waits(&gate, "b", ONE, 101_002);
@@ -120,7 +120,7 @@ fn a_place_is_not_kept_for_long_for_one_that_does_not_come() {
 }
 
 #[test]
-fn those_that_wait_for_places_are_told_by_the_pace_that_is_seen() {
+fn those_that_wait_for_permits_come_back_by_how_long_calls_hold_them() {
     let (mut gate, _) = admitted(&Gate::default(), "b0", ONE, 101_000);
     let mut tickets = Vec::new();
     for n in 1..50 {
@@ -132,7 +132,7 @@ fn those_that_wait_for_places_are_told_by_the_pace_that_is_seen() {
     for (n, ticket) in tickets.iter().take(20).enumerate() {
         let now = 104_000 + 3_000 * n as u64;
         let batch = BatchId::new(format!("b{n}"));
-        gate = gate.given_back(&batch, gate.in_flight[&batch], Some(Timestamp(now))).expect("in flight");
+        gate = gate.given_back(&batch, gate.permits.leases[&batch], Some(Timestamp(now))).expect("in flight");
         let said = ask(&gate, &format!("b{}", n + 1), Asks::With(*ticket), ONE, now);
         let Admission::Admitted(Some(next), _) = said else { panic!("{n}: {said:?}") };
         gate = next;
@@ -144,20 +144,8 @@ fn those_that_wait_for_places_are_told_by_the_pace_that_is_seen() {
 }
 
 #[test]
-fn a_place_that_is_free_is_not_kept_for_tickets_whose_time_has_not_come() {
-    let line = Line { next: 1_100, next_at: Timestamp(1_400_000), gap_ms: 5_000, from: 1_000, shifts: Vec::new() };
-    let pace = Pace { since: Timestamp(371_250), entries: 100 };
-    let gate = Gate { line, pace, turn: 1_000, ..Gate::default() };
-    // Two and a half seconds after the time of one ticket, and before that of the next.
-    let said = ask(&gate, "b", Asks::Anew, ONE, 1_002_500);
-    assert!(matches!(said, Admission::Admitted(Some(_), _)), "{said:?}");
-    let said = ask(&gate, "b", Asks::Anew, ONE, 1_004_000);
-    assert!(matches!(said, Admission::LinesUp { .. } | Admission::Later { .. }), "{said:?}");
-}
-
-#[test]
-fn beside_a_limit_on_places_calls_keep_the_distance_of_the_rate() {
-    let both = Limits { in_flight: Some(3), gap_ms: Some(1_000), share: None };
+fn beside_a_limit_on_permits_calls_keep_the_distance_of_the_rate() {
+    let both = Limits { in_flight: Some(3), gap_ms: Some(1_000), ..Limits::default() };
     let (mut gate, mut now, mut starts, mut waiting) = (Gate::default(), 101_000, Vec::new(), Vec::new());
     for n in 0..10 {
         waiting.push((format!("b{n}"), Asks::Anew));
@@ -182,26 +170,4 @@ fn beside_a_limit_on_places_calls_keep_the_distance_of_the_rate() {
     assert_eq!(starts.len(), 10, "{waiting:?}");
     assert!(starts.windows(2).all(|pair| pair[1].since(pair[0]) >= 1_000), "{starts:?}");
     assert!(starts[9].since(starts[0]) < 12_000, "{starts:?}");
-}
-
-/// The lease of a batch that is taken apart is partly over at each of its calls.
-#[test]
-fn one_call_more_of_a_batch_says_nothing_of_how_long_calls_take() {
-    let call = |gate: &Gate, n: u64| {
-        let batch = BatchId::new(format!("b{n}"));
-        let (gate, _) = admitted(gate, &format!("b{n}"), ONE, 1_000 * n);
-        let ended = Timestamp(1_000 * n + 1_000);
-        let lease = Timestamp(1_000 * n + 10_000);
-        let ends = gate.ends.and(lease, ended);
-        Gate { ends, ..gate.left(&batch, lease).expect("it has the place") }
-    };
-    let gate = (1..10).fold(Gate::default(), |gate, n| call(&gate, n));
-    let (gate, _) = admitted(&gate, "a", ONE, 20_000);
-    assert_eq!(gate.line.gap_ms, 1_000);
-    let a = BatchId::new("a");
-    let lease = gate.lease(&a, Timestamp(20_000)).expect("it has the place");
-    let Admission::Admitted(Some(again), _) = gate.admit(&a, Asks::Again, ONE, Timestamp(29_000), lease) else {
-        panic!("it has its place")
-    };
-    assert_eq!(again.line.gap_ms, 1_000);
 }
