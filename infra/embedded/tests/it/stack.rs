@@ -93,6 +93,24 @@ async fn a_folder_keeps_its_tables_and_the_same_ports_can_be_had_again() {
 }
 
 #[tokio::test]
+async fn a_deleted_payload_is_in_no_file_of_a_stopped_stack() {
+    let folder = tempfile::tempdir().unwrap();
+    let stack = Stack::start(Storage::Folder(folder.path().to_owned(), Durability::Process), Ports::default());
+    let stack = stack.await.unwrap();
+    put(&stack, "p1").await.unwrap();
+    let id = AttributeValue::S("p1".to_owned());
+    let client = Client::new(stack.sdk_config());
+    client.delete_item().table_name(&stack.tables().tasks).key("Id", id).send().await.unwrap();
+    stack.shutdown().await;
+
+    let files = std::fs::read_dir(folder.path()).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
+    let files: Vec<_> = files.collect();
+    assert!(files.iter().any(|file| file.starts_with(b"SQLite format 3")));
+    let payload = b"not projected";
+    assert!(files.iter().all(|file| file.windows(payload.len()).all(|bytes| bytes != payload)));
+}
+
+#[tokio::test]
 async fn a_folder_and_a_port_belong_to_one_stack_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let storage = Storage::Folder(folder.path().to_owned(), Durability::Process);
