@@ -119,16 +119,16 @@ mod tests {
 
     #[test]
     fn a_file_that_takes_more_than_its_budget_is_refused_before_it_is_pushed() {
-        let grows = "{% set ns = namespace(x='ab') %}{% for i in range(40) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}";
+        let grows = "{% set x = 'ab' %}".to_owned() + &"{% set x = x ~ x %}".repeat(40);
         let http = format!("{{ http: {{ url: 'https://a.example/', body: \"{grows}\" }} }}");
         for (when, downstream, says) in [
             ("to".to_owned(), http.as_str(), "route `b`: `body` takes more than its budget"),
-            ("[@,@][]|".repeat(30) + "@", "pull", "route `b`: `when` takes over 2000000 steps"),
+            ("[@,@][]|".repeat(30) + "@", "pull", "its value could become over 32 times as large"),
         ] {
             let b = format!("  - {{ name: b, when: '{when}', target: to, downstream: {downstream} }}\n");
             let yaml = format!("version: 1\nroutes:\n  - {{ name: a, when: a, target: to, downstream: pull }}\n{b}");
             let told = judge(Path::new("r.yaml"), &yaml, &Allowed::by_some_stack()).unwrap_err().to_string();
-            assert!(told.starts_with(&format!("r.yaml:4:1: {says}")), "{told}");
+            assert!(told.starts_with("r.yaml:4:") && told.contains(says), "{told}");
         }
     }
 
