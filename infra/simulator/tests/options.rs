@@ -89,7 +89,7 @@ const MOST: [(&str, &str, Most); 26] = [
     (TRICKLE, "`min_items: 20`", (0.12, 0.03, 0.08)),
     (TRICKLE, "`quiet_ms: 300`", (0.65, 0.0, 0.35)),
     (TRICKLE, "`close_when`, for no task", (0.0, 0.0, 0.0)),
-    (LIMITED, "`calls_per_second: 10`", (0.17, 0.36, 0.15)),
+    (LIMITED, "`calls_per_second: 10`", (0.19, 0.39, 0.15)),
     (LIMITED, "`calls_per_second_per_target: 1`", (0.13, 0.28, 0.28)),
     (RATE, "`share: { by: target }`", (0.05, 0.05, 0.02)),
     (RATE, "`share` with `weight`s from 1 to 10", (0.05, 0.05, 0.02)),
