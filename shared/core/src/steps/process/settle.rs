@@ -82,7 +82,7 @@ pub(super) struct Settling<'a, S, Q, E> {
 }
 
 /// Derives what follows from a settled batch, and at last marks it as done: until then sweep finds it. A batch with
-/// members that return is done when they have: [`returned`]. Notices that were refused are [counted](Counts::untold):
+/// members that return is done when they have: `returned`. Notices that were refused are [counted](Counts::untold):
 /// then it is not done, and the call is to be repeated.
 ///
 /// `traces` are those of the members, if they are known; else they are read for the members that somebody is told of.
