@@ -244,7 +244,7 @@ impl CallLimits {
         [second, minute, hour].into_iter().flatten()
     }
 
-    /// Why these limits cannot be; `None` if they can.
+    /// Returns why these limits cannot be; `None` if they can.
     fn refusal(&self) -> Option<String> {
         let rates: Vec<&str> = self.rates().map(|(field, _)| field).collect();
         match rates[..] {

@@ -14,7 +14,7 @@ use serde_json::Number;
 const INPUT: u64 = 4096;
 /// The bytes of the smallest item: `1,`.
 const ITEM: u64 = 2;
-/// How many times its input a value may become.
+/// The most times its input that a value may become.
 const MAX_GROWTH: u64 = 32;
 /// The work for each byte of its input: a step of the interpreter, a byte compared, or eight bytes of memory.
 const MAX_WORK: u64 = 128;
@@ -23,14 +23,14 @@ const SCALAR: u64 = 8;
 /// The work that a list or an object takes for its memory, beside that of its parts.
 const A_LIST: u64 = 16;
 const AN_OBJECT: u64 = 96;
-/// What sizes are counted up to, so that none overflows.
+/// The largest size that is counted, so that none overflows.
 const TOO_MUCH: u64 = 1 << 32;
-/// From here on the slices of the interpreter overflow.
+/// The first step with which slices of the interpreter overflow.
 const MAX_STEP: u32 = 1 << 30;
-/// From here on the interpreter, which takes doubles for equal that are close, does not tell integers apart.
+/// The first integer that the interpreter, which takes doubles for equal that are close, does not tell from others.
 const EXACT: f64 = (1_u64 << 51) as f64;
 
-/// Whether the interpreter tells a number from its neighbours.
+/// Returns whether the interpreter tells a number from its neighbours.
 pub(super) fn is_exact(number: &Number) -> bool {
     number.as_f64().is_some_and(|number| number.abs() < EXACT)
 }

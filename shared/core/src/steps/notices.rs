@@ -17,7 +17,7 @@ pub(super) enum Refused {
     IsRejected,
 }
 
-/// What sending a notice came to.
+/// The result of sending a notice.
 #[derive(Clone, Debug)]
 pub(super) enum Notified {
     /// Its queue has it.
@@ -29,7 +29,7 @@ pub(super) enum Notified {
 }
 
 impl Notified {
-    /// Why it is to be sent again, if it is.
+    /// Returns why it is to be sent again, if it is.
     pub(super) fn refusal(self) -> Option<Error> {
         match self {
             Self::Yes | Self::Undeliverable(_) => None,

@@ -11,7 +11,7 @@ use crate::domain::task::Ties;
 use crate::domain::{Outcome, TrackerId};
 use crate::ports::{Env, Outbox, Streams, Trackers};
 
-/// What telling all observers came to.
+/// The result of telling all observers.
 #[derive(Debug)]
 pub(super) struct Observed {
     pub(super) items: Settled<TrackerId>,
@@ -24,7 +24,7 @@ impl Observed {
         self.items.all().and(self.events.all()).map(|_| ())
     }
 
-    /// Why one of these may not have heard.
+    /// Returns why one of these may not have heard.
     pub(super) fn error(&self, ties: &Ties) -> Option<&Error> {
         let of_tracker =
             self.items.unanswered.iter().find(|(id, _)| ties.item.as_ref().is_some_and(|item| item.tracker == *id));

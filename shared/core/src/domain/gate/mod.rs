@@ -1,9 +1,7 @@
-//! When a call may start: how many may be in flight, how many a second, and not during a pause.
+//! Limiters of calls: how many are in flight, how many start in a time, and none during a pause.
 //!
-//! One gate for each scope, one item for each gate, so one conditional write admits a call. A place in flight is a
-//! lease that names the batch being called, so a worker that dies gives its place back by time, and the worker that
-//! takes its batch over takes its place over too. A pause is what the downstream asked for with `Retry-After`, written
-//! down for all workers.
+//! Each scope has one limiter and each limiter one item, so one conditional write admits a call. A pause is what the
+//! downstream asked for with `Retry-After`, written down for all workers.
 //!
 //! A limiter is a [rate limiter](rate), a [semaphore] and a [wait queue](queue), and knows how its calls fare
 //! ([`Health`]). A batch that has to wait takes a [`Ticket`] of the wait queue. It comes back when it expects its turn,
@@ -139,8 +137,8 @@ pub struct Gate {
     pub rate: RateLimiter,
     /// Those that wait.
     pub queue: WaitQueue,
-    /// For which batch it was written last, and by which session: without it, two that reserve one time, or one place,
-    /// would write the same, and each would take the other's write for its own.
+    /// The batch that it was written for last, and the session that wrote it: without it, two that reserve one start,
+    /// or one permit, would write the same, and each would take the other's write for its own.
     pub latest: Option<String>,
     /// How its calls fare.
     pub health: Health,

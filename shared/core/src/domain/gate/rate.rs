@@ -7,7 +7,7 @@
 
 use crate::domain::time::Timestamp;
 
-/// What a rate limiter lets through.
+/// A rate, and the burst beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Milliseconds that one unit takes.

@@ -6,6 +6,7 @@ use crate::domain::gate::{Gate, Heeds, Now, Scope, Setback, Tried};
 use crate::domain::id::BatchId;
 use crate::domain::notice::NotificationQueue;
 use crate::domain::outcome::{Failure, Fault};
+use crate::domain::retry::Policy;
 use crate::domain::time::Timestamp;
 use crate::ports::{Env, Gates};
 use crate::routes::Route;
@@ -25,11 +26,9 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         failure: &Failure,
     ) -> Result<Setback, Error> {
         let (policy, scope) = (&route.retry, route.failure_scope(&batch.target, failure.fault));
-        let unheard = Setback::unheard(self.env.now());
+        let unheard = self.unheard(policy, failure);
         if matches!(failure.fault, Fault::Call | Fault::Conflict) {
-            let heeded = failure.retry_after_ms.map(|ms| ms.min(policy.longest_pause_ms));
-            let back = heeded.map(|ms| self.env.now().plus_ms(ms)).map(|until| (until, until));
-            return Ok(Setback { counted: 1, back, ..unheard });
+            return Ok(Setback { counted: 1, ..unheard });
         }
         if policy.waits_outages_out() {
             let heeds = Heeds {
@@ -49,13 +48,17 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 Scope::Target(_) | Scope::Route(_) => setback,
             });
         }
-        let mut setback = unheard;
-        if let Some(asked_ms) = failure.retry_after_ms {
-            let until = self.env.now().plus_ms(asked_ms.min(policy.longest_pause_ms));
+        if let Some((until, _)) = unheard.back {
             self.change(&scope, |gate| (gate.paused(until), ())).await?;
-            setback.back = Some((until, until));
         }
-        Ok(setback)
+        Ok(unheard)
+    }
+
+    /// Returns what a failure means to its own batch if no limiter hears of it: the pause that the downstream asks for.
+    pub fn unheard(&self, policy: &Policy, failure: &Failure) -> Setback {
+        let now = self.env.now();
+        let until = failure.retry_after_ms.map(|asked_ms| now.plus_ms(asked_ms.min(policy.longest_pause_ms)));
+        Setback { back: until.map(|until| (until, until)), ..Setback::unheard(now) }
     }
 
     /// Tells these gates that a call under this key was answered, after others had failed. If one does not hear of it,

@@ -101,7 +101,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         Box::pin(self.gatekeeper().admit_again(self.route(batch)?, batch, *deadline)).await
     }
 
-    /// Whether a call that starts then may take all of its time.
+    /// Returns whether a call that starts then may take all of its time.
     fn has_time_from(&self, claimed: &Claimed, start: Timestamp) -> Result<bool, Error> {
         Ok(start.plus_ms(self.timeout_ms(self.route(&claimed.batch)?)) <= claimed.deadline)
     }

@@ -17,7 +17,7 @@ use crate::domain::{Batch, BatchId, Member, TaskId};
 use crate::ports::{Answer, Call, Downstream, Env, Outbox, Store};
 use crate::routes::{Item, OnReject, Route, Unmade};
 
-/// What the call of one part came to.
+/// The result of the call of one part.
 pub(super) struct Answered {
     pub(super) reply: Reply,
     /// What is kept of an answer that says why the call failed.
@@ -28,7 +28,7 @@ pub(super) struct Answered {
     pub(super) is_halved: bool,
 }
 
-/// What one call is made of.
+/// The parts of one call.
 struct Made<'a> {
     /// The members that are in it.
     items: Vec<Item<'a>>,
@@ -147,7 +147,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         }
         let Some(failure) = failure else { return Setback::unheard(self.env.now()) };
         let Ok(setback) = gatekeeper.failed(route, batch, key, failure).await else {
-            return Setback::unheard(self.env.now());
+            // Its failure is not counted, and it waits as long as it was asked to.
+            return gatekeeper.unheard(&route.retry, failure);
         };
         if setback.begins_outage {
             self.announce(route, &[route.failure_scope(&batch.target, failure.fault)]).await;

@@ -111,7 +111,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         Ok(())
     }
 
-    /// Whether a notice need not be sent again; counts those that were refused.
+    /// Returns whether a notice need not be sent again; counts those that were refused.
     fn is_told(&self, notified: Notified) -> bool {
         let (is_told, refusal) = match notified {
             Notified::Yes => return true,

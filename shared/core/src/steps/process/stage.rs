@@ -13,7 +13,7 @@ use crate::steps::Error;
 use crate::steps::admit::{Held, Wait};
 use crate::steps::heartbeat::Lost;
 
-/// What became of a batch in one pass.
+/// The result of one pass of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Its outcome is recorded, by this pass. While a notice is unsent, the pass must be repeated.
@@ -40,8 +40,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the batch's message must stay, and so comes again: the worker that has the claim may be dead, or a
-    /// notice is unsent.
+    /// Returns whether the batch's message must stay, and so comes again: the worker that has the claim may be dead, or
+    /// a notice is unsent.
     pub const fn keeps_its_message(&self) -> bool {
         match self {
             Self::ClaimLost => true,
@@ -62,7 +62,7 @@ pub(in crate::steps) enum Stop {
     Failed(Error),
 }
 
-/// What a stage hands on.
+/// The result of a stage.
 pub(in crate::steps) type Stage<T> = Result<T, Stop>;
 
 impl From<Outcome> for Stop {
@@ -127,7 +127,7 @@ impl Claimed {
     }
 }
 
-/// Where these permits are.
+/// Returns the scopes of these permits.
 pub(in crate::steps) fn scopes(held: &[Held]) -> Vec<Scope> {
     held.iter().map(|permit| permit.scope.clone()).collect()
 }
@@ -135,7 +135,7 @@ pub(in crate::steps) fn scopes(held: &[Held]) -> Vec<Scope> {
 /// The members' tasks, by id.
 pub(in crate::steps) type Members = HashMap<TaskId, Task>;
 
-/// What a claim's calls came to.
+/// The result of a claim's calls.
 pub(super) struct Called {
     /// The batch as it is now; on its way to being taken apart, if that is not over.
     pub(super) batch: Batch,

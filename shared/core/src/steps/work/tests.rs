@@ -13,7 +13,7 @@ use crate::domain::{Candidate, Fence, Revision, Round, Target, TaskId};
 use crate::memory::{MemoryQueues, MemoryStore};
 use crate::ports::{Answer, Batches, Call, Gates, NoAnswer, Sessions};
 use crate::routes::Routes;
-use crate::steps::admit::Passed;
+use crate::steps::admit::{Gatekeeper, Passed};
 use crate::steps::heartbeat::Heartbeat;
 use crate::steps::process::notify::Announced;
 use crate::steps::still::Still;
@@ -298,4 +298,17 @@ async fn a_claim_whose_batch_waited_for_its_place_has_no_more_time_and_its_place
     assert!(place.lease.since(claimed.deadline) >= 1_000, "{place:?}, {:?}", claimed.deadline);
     let lease_ms = processor.lease_ms(routes.get(&RouteName::new("r")).unwrap());
     assert_eq!(claimed.deadline, begun.plus_ms(lease_ms), "its function's time is not longer");
+}
+
+#[test]
+fn a_failure_of_which_no_limiter_hears_waits_for_as_long_as_its_answer_asks() {
+    let (store, env, routes) = (MemoryStore::default(), Still(1_000), Routes::parse(CALLED).unwrap());
+    let policy = &routes.get(&RouteName::new("r")).unwrap().retry;
+    for (asked_ms, waits_ms) in [(5_000, 5_000), (u64::MAX, policy.longest_pause_ms)] {
+        let reason = Reason::new("http_503");
+        let failure = Failure { reason, retry_after_ms: Some(asked_ms), fault: Fault::Downstream };
+        let setback = Gatekeeper { store: &store, env: &env }.unheard(policy, &failure);
+        let until = Timestamp(1_000 + waits_ms);
+        assert_eq!((setback.back, setback.counted), (Some((until, until)), 0));
+    }
 }
