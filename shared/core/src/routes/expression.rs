@@ -1,8 +1,10 @@
 //! JMESPath over payloads and answers.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
-use jmespath::{Rcvar, Variable};
+use jmespath::functions::{ArgumentType, CustomFunction, Signature};
+use jmespath::{Rcvar, Runtime, Variable};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
@@ -90,6 +92,26 @@ fn keep_exact(data: &mut Rcvar) {
     }
 }
 
+/// The interpreter, with a `to_number` that keeps to what [`Data::parse`] says of large numbers.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let mut runtime = Runtime::new();
+    runtime.register_builtin_functions();
+    let of_any = Signature::new(vec![ArgumentType::Any], None);
+    let function = CustomFunction::new(of_any, Box::new(|args, _| Ok(to_number(&args[0]))));
+    runtime.register_function("to_number", Box::new(function));
+    runtime
+});
+
+fn to_number(value: &Rcvar) -> Rcvar {
+    let read = value.as_string().and_then(|text| Variable::from_json(text).ok());
+    let mut number = read.map_or_else(|| value.clone(), Rcvar::new);
+    if !number.is_number() {
+        return Rcvar::new(Variable::Null);
+    }
+    keep_exact(&mut number);
+    number
+}
+
 impl Expression {
     /// The expression that holds for everything.
     pub(super) fn always() -> Self {
@@ -128,7 +150,7 @@ impl<'de> Deserialize<'de> for Expression {
         if source.len() > MAX_BYTES {
             return Err(de::Error::custom(format!("an expression has at most {MAX_BYTES} bytes")));
         }
-        let compiled = jmespath::compile(&source).map_err(|error| {
+        let compiled = RUNTIME.compile(&source).map_err(|error| {
             de::Error::custom(format!(
                 "`{source}` is no JMESPath expression: {} (at character {})",
                 error.reason, error.offset
@@ -195,6 +217,11 @@ mod tests {
             ("n", r#"{"n":-2251799813685248}"#, r#""-2251799813685248""#),
             ("n == `0.3`", r#"{"n":0.30000000000000004}"#, "true"),
             ("n == `7.0`", r#"{"n":7}"#, "true"),
+            ("to_number(n) == to_number('9007199254740993')", r#"{"n":"9007199254740992"}"#, "false"),
+            ("to_number(n)", r#"{"n":"2251799813685248"}"#, r#""2251799813685248""#),
+            ("to_number(n) < `7.5`", r#"{"n":"7"}"#, "true"),
+            ("to_number(n)", r#"{"n":"1e300"}"#, "null"),
+            ("to_number(n)", r#"{"n":"[2251799813685248]"}"#, "null"),
         ] {
             let found = compiled(source).unwrap().value(&Data::parse(json).unwrap());
             assert_eq!(found.0.to_string(), value, "{source} of {json}");
