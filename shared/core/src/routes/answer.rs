@@ -71,6 +71,8 @@ enum OwnStatus {
 /// Why an answer cannot be believed; becomes the reason of the retry.
 type Unbelievable = &'static str;
 
+/// Values of an answer that an expression reads, at most.
+const MAX_VALUES: usize = 100_000;
 const ANSWER_NOT_JSON: Unbelievable = "answer_not_json";
 const ANSWER_HTML: Unbelievable = "answer_html";
 const ANSWER_CUT: Unbelievable = "answer_cut";
@@ -232,6 +234,10 @@ impl ResponseMapping {
         text: &str,
         members: &[TaskId],
     ) -> Result<BTreeMap<TaskId, Said>, Unbelievable> {
+        // An expression may make 2 KB of each: not of as many as a megabyte could hold.
+        if text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count() > MAX_VALUES {
+            return Err("answer_too_large");
+        }
         let data = Data::parse(text).map_err(|_| ANSWER_NOT_JSON)?;
         let list = results.value(&data);
         let entries: Vec<Data> = list.as_list().ok_or("answer_without_results")?.collect();

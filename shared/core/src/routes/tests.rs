@@ -408,6 +408,9 @@ fn an_answer_that_cannot_be_read_has_a_reason_of_its_kind_and_is_a_fault_of_the_
         assert!(Reason::new(reason).remedy().is_some());
     }
     assert_eq!(at_fault(Err(NoAnswer::TooLarge)), ("answer_too_large".to_owned(), Fault::Settings));
+    let dense = format!("[{}1]", "1,".repeat(100_000));
+    let Reply::Unavailable(failure) = read("{ results: '@' }", ok(&dense)) else { panic!("it is read") };
+    assert_eq!((failure.reason.as_str(), failure.fault), ("answer_too_large", Fault::Settings));
     for (body, reason) in
         [("\n<!DOCTYPE HTML><title>Sign in</title>", "answer_html"), (r#"{"results":["#, "answer_cut")]
     {

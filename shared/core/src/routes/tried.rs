@@ -74,6 +74,7 @@ mod tests {
         let route = routes.get(&RouteName::new("hostile")).unwrap();
         let (batch, target) = (BatchId::new("b"), Target::of(&route.name, &"a".repeat(500)));
         let _ = (route.for_target(&target), route.for_target(&target).due(None, crate::domain::Timestamp(0)));
+        let dense = format!("[{}]", numbers((1 << 19) - 1));
         let items = |payload: &'static str, count| {
             vec![Item { id: "a", payload: serde_json::from_str(payload).unwrap() }; count]
         };
@@ -82,8 +83,11 @@ mod tests {
             if let Err(Unmade::Template(reason)) = route.body(&batch, &target, &items) {
                 let _ = route.renderable(&batch, &target, &items, &reason);
             }
-            let answer = Answer { status: 200, retry_after_ms: None, body: items[0].payload.get().into() };
-            let _ = route.read(Ok(answer), &[TaskId::new("a")], false);
+            // The last one is as long as an answer may be.
+            for body in [items[0].payload.get().to_owned(), format!("[{}]", numbers(90_000)), dense.clone()] {
+                let answer = Answer { status: 200, retry_after_ms: None, body: body.into() };
+                let _ = route.read(Ok(answer), &[TaskId::new("a")], false);
+            }
         }
     }
 
