@@ -1,13 +1,14 @@
 //! Random cases, each in virtual time; of one that fails, proptest looks for the smallest.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::clock::in_virtual_time;
+use crate::clock::{TestEnv, in_virtual_time};
 use crate::effort;
-use crate::process::{Fault, Plan, Side};
+use crate::process::{Fate, Fault, Plan, Process, Side};
 
 /// What a check of a case comes to.
 pub type Checked<T = ()> = Result<T, TestCaseError>;
@@ -86,6 +87,15 @@ impl<C> Step<C> {
         let answered = || answer.expect("nothing befell it").expect("nothing was refused to it");
         Made { answer: (!faulted || self.repeated).then(answered), faulted }
     }
+}
+
+/// Runs a call as a process to which happens what the plan says: its answer if it lived, and whether something befell
+/// it.
+pub async fn in_process<T>(env: &TestEnv, plan: Plan, work: impl AsyncFnOnce(&Process) -> T) -> (Option<T>, bool) {
+    let fate = Arc::new(Fate::new(plan, env.clone(), false));
+    let process = Process::new("call", env.clone(), Arc::clone(&fate), 5);
+    let answer = process.run(work(&process), || {}).await;
+    (answer, !fate.faults().is_empty())
 }
 
 /// A call that crashes, or gets an error, at one of its calls to a port, as often as not, and is repeated then or not.

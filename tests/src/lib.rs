@@ -5,7 +5,6 @@ pub mod burst;
 pub mod cases;
 pub mod chaos;
 pub use simulator::clock;
-pub mod crowd;
 pub mod downstream;
 pub mod effort;
 pub mod engine;
@@ -25,8 +24,6 @@ pub mod records;
 pub mod scenario;
 pub mod scenarios;
 mod setting;
-pub mod tally;
-pub mod tracked;
 pub mod witness;
 pub mod world;
 

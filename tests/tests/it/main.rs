@@ -16,7 +16,6 @@ mod elections;
 mod expires;
 mod express;
 mod failed;
-mod fan_out;
 mod held;
 mod late;
 mod leader;

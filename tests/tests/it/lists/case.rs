@@ -1,15 +1,14 @@
 //! One list and its model, call by call.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use groupage_core::steps::Error;
 use groupage_core::steps::list::Listing;
-use groupage_tests::cases::{Checked, Made, Step};
+use groupage_tests::cases::{Checked, Made, Step, in_process};
 use groupage_tests::prelude::*;
 use proptest::prelude::*;
 
-use super::calls::{Call, HOUR_MS, IDLE_MS, Steps, expect, id, id_in, make};
+use super::calls::{Call, HOUR_MS, IDLE_MS, expect, id, id_in, make};
 use super::model::{Expected, Model};
 
 pub struct Case {
@@ -38,12 +37,11 @@ impl Case {
     /// Makes a call as a process to which happens what the plan says; its answer if it lived, and whether something
     /// befell it.
     async fn call(&self, call: &Call, plan: Plan) -> (Option<Result<Option<Expected>, Error>>, bool) {
-        let fate = Arc::new(Fate::new(plan, self.env.clone(), false));
-        let process = Process::new("list", self.env.clone(), Arc::clone(&fate), 5);
-        let (store, outbox) = (Faulty::new(&self.store, &process), Faulty::new(&self.queues, &process));
-        let steps: Steps<'_> = Listing { store: &store, outbox: &outbox, env: process.env() };
-        let answer = process.run(make(call, steps), || {}).await;
-        (answer, !fate.faults().is_empty())
+        in_process(&self.env, plan, async |process| {
+            let (store, outbox) = (Faulty::new(&self.store, process), Faulty::new(&self.queues, process));
+            make(call, Listing { store: &store, outbox: &outbox, env: process.env() }).await
+        })
+        .await
     }
 
     async fn ends(&self) -> Option<List> {

@@ -3,7 +3,6 @@
 mod arrive;
 mod calls;
 mod case;
-mod crowd;
 mod model;
 mod reused;
 mod told;

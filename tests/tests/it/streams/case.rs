@@ -1,12 +1,11 @@
 //! One stream and its model, call by call.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use groupage_core::domain::stream::{State, path};
 use groupage_core::steps::Error;
 use groupage_core::steps::stream::Streaming;
-use groupage_tests::cases::{Checked, Made, Step};
+use groupage_tests::cases::{Checked, Made, Step, in_process};
 use groupage_tests::prelude::*;
 use proptest::prelude::*;
 
@@ -50,13 +49,13 @@ impl Case {
     /// Makes a call as a process to which happens what the plan says; its answer if it lived, and whether something
     /// befell it.
     async fn call(&self, call: &Call, plan: Plan) -> (Option<Result<Option<Expected>, Error>>, bool) {
-        let fate = Arc::new(Fate::new(plan, self.env.clone(), false));
-        let process = Process::new("stream", self.env.clone(), Arc::clone(&fate), 5);
-        let (store, outbox) = (Faulty::new(&self.store, &process), Faulty::new(&self.queues, &process));
-        let steps = Streaming { store: &store, outbox: &outbox, env: process.env() };
         let life = self.stream().await.map(|stream| stream.life);
-        let answer = process.run(make(call, &self.model, life, steps), || {}).await;
-        (answer, !fate.faults().is_empty())
+        in_process(&self.env, plan, async |process| {
+            let (store, outbox) = (Faulty::new(&self.store, process), Faulty::new(&self.queues, process));
+            let steps = Streaming { store: &store, outbox: &outbox, env: process.env() };
+            make(call, &self.model, life, steps).await
+        })
+        .await
     }
 
     pub async fn step(&mut self, step: &Step<Call>) -> Checked {

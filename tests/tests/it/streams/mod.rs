@@ -3,7 +3,6 @@
 
 mod calls;
 mod case;
-mod crowd;
 mod killed;
 mod model;
 

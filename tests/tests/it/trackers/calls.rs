@@ -2,13 +2,15 @@
 
 use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, Place};
 use groupage_core::steps::Error;
-use groupage_core::steps::track::{Lifetimes, Refused};
+use groupage_core::steps::track::{Lifetimes, Refused, Tracking};
 use groupage_tests::cases::{self, Step};
 use groupage_tests::prelude::*;
-use groupage_tests::tally::{Steps, Tally};
 use proptest::prelude::*;
 
 use super::model::{Expected, Model, options};
+
+/// The steps as a process has them.
+pub type Steps<'a> = Tracking<'a, Faulty<'a, Lagging<MemoryStore, TestEnv>>, Faulty<'a, MemoryQueues>, TestEnv>;
 
 /// `Ack` has ranges by their first item and their length, and whether they failed; `AckTheRest` everything that is
 /// missing, so that trackers complete. Sweep comes after this many hours.
@@ -166,7 +168,7 @@ fn answered<T>(answer: Result<T, Refused>, expected: impl Fn(T) -> Expected) -> 
 
 /// Time passes between two calls, and more of it before sweep comes. What is opened twice in one millisecond is opened
 /// once, and a repeat is told so.
-pub async fn wait(call: &Call, tally: &Tally) {
+pub async fn wait(call: &Call, env: &TestEnv) {
     let hours = if let Call::Sweep { hours } = call { *hours } else { 0 };
-    tally.env.sleep(hours * 3_600_000 + 60_000).await;
+    env.sleep(hours * 3_600_000 + 60_000).await;
 }
