@@ -26,9 +26,8 @@ use crate::downstream::{Scripted, Seen, ok};
 use crate::fan_out::FanOut;
 use crate::lag::Lag;
 use crate::mutation::Mutation;
-use crate::process::{Lasting, Plan};
+use crate::process::Plan;
 use crate::scenario::{Told, parcel};
-use crate::setting::PATIENCE_MS;
 use crate::shelf::Caller;
 use crate::world::{Setting, World};
 
@@ -86,7 +85,6 @@ impl Chaos {
                 3 => Plan::Random(0.01),
                 _ => Plan::Random(0.03),
             },
-            lasting: Lasting::default(),
             lag: Lag {
                 index_ms: one_of(&mut dice, &[0, 500, 4_000]),
                 read_ms: one_of(&mut dice, &[0, 500, 2_000]),
@@ -95,21 +93,10 @@ impl Chaos {
             latency_ms: one_of(&mut dice, &[1, 5, 50]),
             skew_ms: one_of(&mut dice, &[0, 0, 200, 2_000]),
             loss: [0.0, 0.0, 0.01, 0.05][dice.random_range(0..4)],
-            newer: 0.0,
             twice: [0.0, 0.02, 0.1][dice.random_range(0..3)],
-            mixes: false,
             sweeps: true,
             workers,
-            retries: 0,
-            cancels: 0.0,
-            spread: 1,
-            expires: None,
-            pushes: Vec::new(),
-            push_lag_ms: 0,
-            mutation: None,
-            traced: false,
-            patience_ms: PATIENCE_MS,
-            most_calls: 1_000_000,
+            ..Setting::default()
         };
         // Of dice of their own, so that the rest of a seed stays what it is.
         let mut order = order::of(&mut StdRng::seed_from_u64(seed ^ 0x000A_DE55));

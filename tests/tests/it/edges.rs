@@ -35,13 +35,8 @@ fn tell(setting: Setting, lines: &str, tasks: usize, downstream: fn(&Seen, usize
         world.send(&parcels(tasks, 1));
         world.run_to_rest().await?;
         let sent: BTreeSet<String> = (0..tasks).map(|n| format!("p{n}")).collect();
-        let reason = |status: &Status| match status {
-            Status::Failed { reason, .. } => Some(reason.to_string()),
-            Status::Scheduled { .. }
-            | Status::Queued
-            | Status::Created { .. }
-            | Status::Batched { .. }
-            | Status::Succeeded { .. } => None,
+        let reason = |status: &Status| {
+            if let Status::Failed { reason, .. } = status { Some(reason.to_string()) } else { None }
         };
         let all = world.tables().tasks();
         Ok(Came {

@@ -25,14 +25,7 @@ async fn shown(world: &World) -> BTreeMap<String, (Shown, Option<String>)> {
             Some(batch) => world.tables().batch(batch).await.unwrap(),
             None => None,
         };
-        let reason = match &task.status {
-            Status::Failed { reason, .. } => Some(reason.to_string()),
-            Status::Scheduled { .. }
-            | Status::Queued
-            | Status::Created { .. }
-            | Status::Batched { .. }
-            | Status::Succeeded { .. } => None,
-        };
+        let reason = if let Status::Failed { reason, .. } = &task.status { Some(reason.to_string()) } else { None };
         all.insert(task.id.to_string(), (Shown::of(&task, batch.as_ref()), reason));
     }
     all

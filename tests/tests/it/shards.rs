@@ -135,14 +135,7 @@ async fn in_two_shards(world: &World, count: usize) -> Vec<Target> {
 }
 
 fn waiting(world: &World) -> Vec<Target> {
-    let target = |task: Task| match task.status {
-        Status::Created { target } => Some(target),
-        Status::Scheduled { .. }
-        | Status::Queued
-        | Status::Batched { .. }
-        | Status::Succeeded { .. }
-        | Status::Failed { .. } => None,
-    };
+    let target = |task: Task| if let Status::Created { target } = task.status { Some(target) } else { None };
     world.tables().tasks().into_iter().filter_map(target).collect()
 }
 

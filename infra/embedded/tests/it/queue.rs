@@ -1,13 +1,11 @@
-use std::collections::HashMap;
-
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName, SendMessageBatchRequestEntry};
 use embedded::{Ports, Stack, Storage};
-use groupage_aws::Requests;
 
 /// A queue of its own on a stack of its own, for one test.
 pub struct Queue {
-    pub stack: Stack,
+    /// It ends with its owner.
+    _stack: Stack,
     pub client: Client,
     pub url: String,
 }
@@ -22,7 +20,7 @@ impl Queue {
             .queue_name("test")
             .attributes(QueueAttributeName::VisibilityTimeout, visibility_s.to_string());
         let url = created.send().await.unwrap().queue_url.unwrap();
-        Self { stack, client, url }
+        Self { _stack: stack, client, url }
     }
 
     /// Sends `0`, `1`, … in tens.
@@ -68,26 +66,4 @@ async fn a_message_past_its_last_receive_moves_to_the_dead_letter_queue() {
     let moved = client.receive_message().queue_url(dead).wait_time_seconds(20).send().await.unwrap().messages.unwrap();
     assert_eq!(moved[0].body.as_deref(), Some("poison"));
     stack.shutdown().await;
-}
-
-#[tokio::test]
-async fn requests_are_counted_as_they_are_billed() {
-    let queue = Queue::start(30).await;
-    queue.send(20).await;
-    let body = "x".repeat(100_000);
-    queue.client.send_message().queue_url(&queue.url).message_body(body).send().await.unwrap();
-    queue.client.receive_message().queue_url(&queue.url).send().await.unwrap();
-    // Two batches and two chunks of 64 KiB were sent; creating the queues is not counted.
-    assert_eq!(queue.stack.sqs_requests(), Requests { send: 4, receive: 1, ..Requests::default() });
-}
-
-#[tokio::test]
-async fn every_queue_of_the_environment_is_there() {
-    let stack = Stack::start(Storage::Memory, Ports::default()).await.unwrap();
-    let client = Client::new(stack.sdk_config());
-    let environment: HashMap<_, _> = stack.environment().into_iter().collect();
-    for step in ["TASK", "ELECT", "GROUP", "HANDLE", "REJECTED", "NOTIFICATION"] {
-        let url = &environment[format!("GROUPAGE_{step}_QUEUE").as_str()];
-        assert!(client.get_queue_attributes().queue_url(url).send().await.is_ok(), "{url}");
-    }
 }
