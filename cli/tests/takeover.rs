@@ -1,17 +1,13 @@
-//! Workers in processes of their own that die, leave, sleep or run commands that misbehave: somebody goes on, and how
-//! soon is printed.
+//! Workers in processes of their own that leave, sleep or run commands that misbehave: somebody goes on, and how soon
+//! is printed. Those that die are the soak's.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod stand;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use axum::http::HeaderMap;
-use axum::routing::post;
-use axum::{Json, Router};
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use stand::{Process, Stand, wait_for};
@@ -131,15 +127,6 @@ impl Busy {
 }
 
 #[test]
-fn the_batch_of_a_worker_killed_by_kill_9_is_taken_over() {
-    let mut busy = busy(&[]);
-    let _second = busy.second(&[]);
-    let began = Instant::now();
-    busy.first.signal(Signal::KILL);
-    busy.wait_for_takeover("kill -9 of a worker that pulls, expiry 5 s", began);
-}
-
-#[test]
 fn the_batch_of_a_worker_that_is_told_twice_to_stop_is_free_at_once() {
     let mut busy = busy(&LONG_SESSION);
     let _second = busy.second(&LONG_SESSION);
@@ -249,54 +236,4 @@ fn a_worker_without_work_says_why() {
         assert_eq!(answer.status.code(), Some(1));
         assert!(text.contains(said) && text.contains("labels"), "{text}");
     }
-}
-
-/// Key and attempt of every call.
-type Calls = Arc<Mutex<Vec<(String, String, Value)>>>;
-
-/// A downstream whose first call never ends.
-async fn hangs_once() -> (String, Calls) {
-    let calls = Calls::default();
-    let book = Arc::clone(&calls);
-    let load = move |headers: HeaderMap, Json(body): Json<Value>| async move {
-        let header = |name: &str| headers[name].to_str().unwrap().to_owned();
-        let number = {
-            let mut book = book.lock().unwrap();
-            book.push((header("idempotency-key"), header("groupage-attempt"), body));
-            book.len()
-        };
-        if number == 1 {
-            std::future::pending::<()>().await;
-        }
-    };
-    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let url = format!("http://{}/load", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, Router::new().route("/load", post(load))).await });
-    (url, calls)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_call_of_a_handler_killed_by_kill_9_is_made_again_by_another() {
-    let (url, calls) = hangs_once().await;
-    let test = move || {
-        let folder = tempfile::tempdir().unwrap();
-        let routes = format!(
-            "version: 1\nroutes:\n  - name: parcels\n    target: printer\n    batch: {{ wait_ms: 0 }}\n    \
-             downstream: {{ http: {{ url: \"{url}\", timeout_ms: 30000 }} }}\n"
-        );
-        let stand = Stand::start(folder.path(), &routes, &["--no-steps"]);
-        let first = stand.spawn(&["steps"], &[]);
-        stand.send(&tasks(&["a"]));
-        wait_for("the first call", || (calls.lock().unwrap().len() == 1).then_some(()));
-        let _second = stand.spawn(&["steps"], &[]);
-        let began = Instant::now();
-        first.kill();
-        wait_for("the second call", || (calls.lock().unwrap().len() == 2).then_some(()));
-        println!("kill -9 of the steps, expiry 5 s: called again after {:.2} s", began.elapsed().as_secs_f64());
-        stand.wait_until("a", "succeeded");
-        let calls = calls.lock().unwrap();
-        assert_eq!((&calls[0].0, &calls[0].2), (&calls[1].0, &calls[1].2), "the same call");
-        assert_eq!((calls[0].1.as_str(), calls[1].1.as_str()), ("1", "2"));
-    };
-    tokio::task::spawn_blocking(test).await.unwrap();
 }
