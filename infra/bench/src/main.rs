@@ -12,7 +12,6 @@ mod lists;
 mod looks;
 mod overload;
 mod paper;
-mod plan;
 mod plot;
 mod print;
 mod process;

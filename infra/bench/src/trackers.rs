@@ -11,12 +11,14 @@ use anyhow::{Result, bail};
 use embedded::{Ports, Storage};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use groupage_aws::{Dynamo, Meter, Sqs, System, Usage};
-use groupage_core::domain::tracker::{ItemRange, MAX_ADDED, Options, Outcome, State};
+use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, MAX_ADDED, Options, Outcome, State};
 use groupage_core::domain::{NotificationQueue, TrackerId};
 use groupage_core::steps::track::Tracking;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 use serde::Serialize;
 
-use crate::plan::{Plan, Range};
 use crate::print::{Output, bar};
 use crate::process::resident;
 use crate::ranges::some_workers;
@@ -30,8 +32,8 @@ use crate::ranges::some_workers;
 /// both count. Their share is of all write units of the acks: 5 % means that 5 of 100 units were spent on refused
 /// writes.
 ///
-/// Memory is what the whole process holds before and after the acks: the tables, the SDK and the workers. The order
-/// of the acks is computed as it goes, and takes none.
+/// Memory is what the whole process holds before and after the acks: the tables, the SDK and the workers, and both
+/// times eight bytes for each ack.
 ///
 /// Units and bytes hardly depend on the machine; refused writes depend on how many workers really run at once; time
 /// and memory are this machine's. Begin with --items 100000: a million acks of one item each take a while.
@@ -82,8 +84,8 @@ struct Figures {
     progress_read_units: f64,
     /// By what that look was billed for.
     stored_bytes_per_item: f64,
-    /// Resident memory of this process in MiB, between adding the items and acking them. It holds the tables, the SDK
-    /// and the workers. What is to be acked is computed when it is needed, and takes none.
+    /// Resident memory of this process in MiB, between adding the items and acking them. It holds the tables, the SDK,
+    /// the workers, and eight bytes for each ack.
     resident_mib_before: Option<u64>,
     /// The same after the last ack.
     resident_mib_after: Option<u64>,
@@ -100,6 +102,9 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
     output.all(&all);
     Ok(())
 }
+
+/// Consecutive items of a group: its number, the first item's position in it, and the last item's.
+type Range = (u32, u16, u16);
 
 struct Bench<'a> {
     options: &'a Args,
@@ -130,10 +135,9 @@ impl<'a> Bench<'a> {
         let options = Options { deadline: None, notify: NotificationQueue::Default };
         self.tracking().open(self.id.clone(), options).await??;
         self.add().await?;
-        let Args { items, repeated_percent, seed, .. } = *self.options;
-        let plan = Plan::new(items, self.chunk, repeated_percent, seed);
+        let (acks, repeated) = self.acks();
         let (before, memory, started) = (self.meter.snapshot(), resident(), Instant::now());
-        self.ack_all(&plan).await?;
+        self.ack_all(&acks).await?;
         let seconds = started.elapsed().as_secs_f64();
         let (after, memory) = (self.meter.snapshot(), (memory, resident()));
         let progress = self.tracking().progress(&self.id).await??;
@@ -143,7 +147,8 @@ impl<'a> Bench<'a> {
             bail!("everything is acked, and the tracker is {}", sealed.state.word());
         }
         let other = [before - opened, self.meter.snapshot() - looked].map(|usage| usage.capacity().write.count());
-        let figures = self.figures(&plan, seconds, other, after - before, looked - after, memory);
+        let figures =
+            self.figures((acks.len() as u64, repeated as u64), seconds, other, after - before, looked - after, memory);
         self.stack.shutdown().await;
         Ok(figures)
     }
@@ -159,23 +164,44 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    async fn ack_all(&self, plan: &Plan) -> Result<()> {
-        let bar = bar(plan.acks(), "{bar:40} {pos} of {len} acks  {per_sec}  {eta}");
-        let ack = async |Range { group, first, last }| {
+    /// Acks for all items in random order, of which some come twice, and how many do.
+    fn acks(&self) -> (Vec<Range>, usize) {
+        let Args { items, repeated_percent, seed, .. } = *self.options;
+        let size = u64::from(GROUP_SIZE);
+        let mut acks = Vec::new();
+        for group in 0..items.div_ceil(size) {
+            let end = (items - group * size).min(size) as u16;
+            let chunks = (0..end).step_by(usize::from(self.chunk));
+            acks.extend(chunks.map(|first| (group as u32, first, (first + self.chunk).min(end) - 1)));
+        }
+        let mut dice = StdRng::seed_from_u64(seed);
+        acks.shuffle(&mut dice);
+        let repeated = acks.len() * usize::from(repeated_percent) / 100;
+        acks.extend_from_within(..repeated);
+        acks.shuffle(&mut dice);
+        (acks, repeated)
+    }
+
+    async fn ack_all(&self, acks: &[Range]) -> Result<()> {
+        let bar = bar(acks.len() as u64, "{bar:40} {pos} of {len} acks  {per_sec}  {eta}");
+        let ack = async |(group, first, last)| {
             let range = ItemRange { tracker: self.id.clone(), group, first, last };
             self.tracking().ack(&self.id, &[(range, Outcome::Succeeded)]).await??;
             bar.inc(1);
             Ok(())
         };
-        let acks = stream::iter((0..plan.acks()).filter_map(|number| plan.ack(number))).map(ack);
-        let done = acks.buffer_unordered(self.options.workers).try_collect::<()>().await;
+        let done = stream::iter(acks.iter().copied())
+            .map(ack)
+            .buffer_unordered(self.options.workers)
+            .try_collect::<()>()
+            .await;
         bar.finish_and_clear();
         done
     }
 
     fn figures(
         &self,
-        plan: &Plan,
+        (acks, repeated_acks): (u64, u64),
         seconds: f64,
         other: [f64; 2],
         acking: Usage,
@@ -183,7 +209,7 @@ impl<'a> Bench<'a> {
         memory: (Option<u64>, Option<u64>),
     ) -> Figures {
         let items = self.options.items;
-        let (acks, items_f) = (plan.acks(), items as f64);
+        let items_f = items as f64;
         let (write, read) = (acking.capacity().write.count(), acking.capacity().read.count());
         let progress_read_units = looking.capacity().read.count();
         let mib = |bytes: Option<u64>| bytes.map(|bytes| bytes / (1024 * 1024));
@@ -192,7 +218,7 @@ impl<'a> Bench<'a> {
             chunk: self.chunk,
             workers: self.options.workers,
             acks,
-            repeated_acks: plan.repeated(),
+            repeated_acks,
             seconds,
             acks_per_second: acks as f64 / seconds,
             items_per_second: items_f / seconds,
