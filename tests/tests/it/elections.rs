@@ -116,22 +116,17 @@ async fn if_some_take_long_those_behind_them_come_again() {
 }
 
 /// A world in which the first of these tasks of one Target has a leader whose window is open.
-async fn led(plan: Plan) -> World {
+async fn led() -> World {
     let patient = parcels_route![
         "batch: { max_items: 50, wait_ms: 10000, express: false }",
         "notify: { success: default, failure: default }"
     ];
-    let world = World::new(Setting { plan, ..Setting::default() }, patient, Scripted::accepting());
+    let world = World::new(Setting::default(), patient, Scripted::accepting());
     world.register(&parcels(1, 1)).await;
     let election = world.queues.now().receive_from(&Destination::Elect, VISIBILITY_MS).unwrap();
     assert!(world.deliver(&election).await.unwrap());
     world.queues.now().delete(&election.receipt);
     world
-}
-
-/// Lets the leader's message be in hand for a minute: what is called next is called by others.
-fn keep_the_leader_away(world: &World) {
-    world.queues.now().receive_from(&Destination::Group, VISIBILITY_MS).unwrap();
 }
 
 /// The lock of their Target.
@@ -150,7 +145,7 @@ async fn all_called(world: &World, count: usize, calls: usize) {
 
 #[tokio::test(start_paused = true)]
 async fn a_registration_that_finds_a_leader_tells_it_and_its_election_waits_as_a_losers() {
-    let world = led(Plan::Nothing).await;
+    let world = led().await;
     let (report, calls) = world.register_watched(Plan::Nothing, &[parcel(1, 0)]).await;
     assert_eq!((report.failed.len(), report.told), (0, 1));
     assert!(calls.contains(&"signal"), "{calls:?}");
@@ -163,23 +158,8 @@ async fn a_registration_that_finds_a_leader_tells_it_and_its_election_waits_as_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_registration_that_dies_while_it_tells_a_leader_comes_again_and_nothing_is_lost() {
-    const CALLS: [&str; 4] = ["try_register", "lock", "signal", "send"];
-    for (call, side) in (0..CALLS.len()).flat_map(|call| [(call, Side::Before), (call, Side::After)]) {
-        for fault in [Fault::Error, Fault::Death] {
-            let world = led(Plan::At(call, side, fault)).await;
-            keep_the_leader_away(&world);
-            world.send(&[parcel(1, 0)]);
-            world.run_to_rest().await.unwrap();
-            assert_eq!(world.fate.points().get(call).map(|point| point.call), CALLS.get(call).copied());
-            assert_eq!(broken(&world, &["p0", "p1"].map(str::to_owned).into()), Vec::<String>::new());
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn where_nobody_leads_any_more_an_election_is_held_at_once() {
-    let world = led(Plan::Nothing).await;
+    let world = led().await;
     all_called(&world, 1, 1).await;
     let (report, calls) = world.register_watched(Plan::Nothing, &[parcel(1, 0)]).await;
     assert_eq!((report.failed.len(), report.told), (0, 0));
