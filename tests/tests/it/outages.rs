@@ -286,6 +286,43 @@ fn what_a_person_holds_is_not_called_and_all_of_it_goes_on_afterwards() {
 }
 
 #[test]
+fn a_persons_pause_is_no_part_of_an_outage_wherever_the_breaker_and_the_pause_are() {
+    let (of_route, of_target) = (Scope::Route(RouteName::new("parcels")), Scope::Target(Target::new("parcels:t0")));
+    // An outage of the whole route goes on while one of its Targets is paused.
+    for (breaker, scope, failures) in [
+        ("route", &of_route, 1),
+        ("route", &of_route, 6),
+        ("route", &of_target, 1),
+        ("target", &of_route, 1),
+        ("target", &of_route, 6),
+        ("target", &of_target, 1),
+        ("target", &of_target, 6),
+    ] {
+        in_virtual_time(async {
+            let begun = Instant::now();
+            let hours = move |at: Instant| at.duration_since(begun).as_secs_f64() / 3_600.0;
+            // It is away at first, and once more right after the pause.
+            let script = move |seen: &Seen| Ok(if hours(seen.at) < 2.05 { status(503, None) } else { ok("") });
+            let downstream = Scripted::new(Box::new(move |seen, _| script(seen)));
+            let patience_ms = 4 * HOUR_MS;
+            let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, patience_ms, ..Setting::default() };
+            let file = routes(&format!("limits: {{ pause: {breaker} }}\n    retry: {{ give_up_after_s: 1800 }}"));
+            let world = World::new(setting, &file, downstream);
+            let holding = Holding { store: world.tables(), env: &world.env };
+            world.send(&(0..5).map(|n| parcel(n, 0)).collect::<Vec<_>>());
+            world.run_while(|| world.downstream.answered().len() < failures).await.unwrap();
+            holding.pause(scope, None).await.unwrap().unwrap();
+            world.run_while(|| hours(Instant::now()) < 2.0).await.unwrap();
+            holding.resume(scope).await.unwrap();
+            world.run_to_rest().await.unwrap();
+            let failed: Vec<_> =
+                world.tables().tasks().into_iter().filter(|task| task.status.word() != "succeeded").collect();
+            assert!(failed.is_empty(), "{breaker} {scope:?} {failures}: {failed:?}");
+        });
+    }
+}
+
+#[test]
 fn a_task_that_crashes_the_downstream_is_found_among_healthy_ones() {
     let poison = |seen: &Seen, _| {
         let crashes = seen.items.iter().any(|item| item == "p12");

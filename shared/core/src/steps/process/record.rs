@@ -68,6 +68,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let bisects = route.on_reject == OnReject::Bisect;
         let undone = batch.undone + u32::from(failure.is_undone());
         let batch = Batch { undone, ..batch.set_back(setback, policy) };
+        let silent_since = self.silent_since(route, &batch, setback.since).await;
+        let setback = Setback { since: silent_since, ..setback };
         let batch = match batch.unlucky(&attempted(&batch, tasks), policy, bisects, (setback, &failure.reason), now) {
             Unlucky::CallAgain => batch,
             Unlucky::TakeApart(apart) => Batch { apart: Some(Box::new(apart)), ..batch },
@@ -82,6 +84,16 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let batch = batch.pauses_for(until.since(now));
         let begins_outage = setback.begins_outage;
         Err(self.pause(&batch, until, Outcome::CallAgain { reason: failure.reason, until, begins_outage }).await?)
+    }
+
+    /// Returns since when no call was answered. Only where the batch would be given up for that, the route's limiter is
+    /// asked whether a person's pause is a part of that time.
+    async fn silent_since(&self, route: &Route, batch: &Batch, since: Timestamp) -> Timestamp {
+        let now = self.env.now();
+        if !batch.gives_up(&route.retry, since, now) {
+            return since;
+        }
+        self.gatekeeper().silent_since(route, batch, since).await.unwrap_or(now)
     }
 
     /// Records that all members fail of which nothing is known, since their downstream was away for too long.
@@ -140,7 +152,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// Writes down that a batch comes back later, unless its outage has lasted for as long as its route waits.
     pub(super) async fn stay_away(&self, route: &Route, batch: Batch, away: Away) -> Stage<Stop> {
         if let Some((since, last)) = &away.outage
-            && batch.gives_up(&route.retry, *since, self.env.now())
+            && let since = self.silent_since(route, &batch, *since).await
+            && batch.gives_up(&route.retry, since, self.env.now())
         {
             let tasks = members(self.store, &batch).await?;
             let recorded = self.record_outage(route, &batch, &tasks, last).await?;
