@@ -301,8 +301,11 @@ fn a_persons_pause_is_no_part_of_an_outage_wherever_the_breaker_and_the_pause_ar
         in_virtual_time(async {
             let begun = Instant::now();
             let hours = move |at: Instant| at.duration_since(begun).as_secs_f64() / 3_600.0;
-            // It is away at first, and once more right after the pause.
-            let script = move |seen: &Seen| Ok(if hours(seen.at) < 2.05 { status(503, None) } else { ok("") });
+            // It is away at first, and for three minutes after the pause. Meanwhile another Target fails once.
+            let script = move |seen: &Seen| {
+                let back = if seen.target == "t0" { 2.05 } else { 2.0 + 61.0 / 3_600.0 };
+                Ok(if hours(seen.at) < back { status(503, None) } else { ok("") })
+            };
             let downstream = Scripted::new(Box::new(move |seen, _| script(seen)));
             let patience_ms = 4 * HOUR_MS;
             let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, patience_ms, ..Setting::default() };
@@ -314,6 +317,9 @@ fn a_persons_pause_is_no_part_of_an_outage_wherever_the_breaker_and_the_pause_ar
             holding.pause(scope, None).await.unwrap().unwrap();
             world.run_while(|| hours(Instant::now()) < 2.0).await.unwrap();
             holding.resume(scope).await.unwrap();
+            if breaker == "target" {
+                world.send_later(60 * SECOND_MS, &[parcel(5, 1)]);
+            }
             world.run_to_rest().await.unwrap();
             let failed: Vec<_> =
                 world.tables().tasks().into_iter().filter(|task| task.status.word() != "succeeded").collect();

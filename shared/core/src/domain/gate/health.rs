@@ -51,6 +51,9 @@ pub struct Health {
     /// A person's pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
+    /// When a person let calls go on last: no outage is older to those that wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<Timestamp>,
     /// A person's pauses of single Targets, in the gate of their route: every call reads that one anyway.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub targets: BTreeMap<Target, Held>,
@@ -326,7 +329,8 @@ impl Health {
     pub(super) fn resumed(&self, now: Timestamp) -> Option<Self> {
         let is_closed = self.held.is_some() || self.run.is_some();
         let news = || news::ended(&self.news, now);
-        is_closed.then(|| Self { run: None, held: None, drains: Some(now), news: news(), ..self.clone() })
+        let at = Some(now);
+        is_closed.then(|| Self { run: None, held: None, drains: at, resumed: at, news: news(), ..self.clone() })
     }
 
     /// With the beginning of its outage to be told.

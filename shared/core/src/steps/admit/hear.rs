@@ -61,12 +61,12 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         Setback { back: until.map(|until| (until, until)), ..Setback::unheard(now) }
     }
 
-    /// Returns since when no call was answered, as far as people let calls be made: not before the route was resumed
-    /// last. `None` while a person pauses the route or the Target, or if the route's gate does not answer.
-    pub async fn silent_since(&self, route: &Route, batch: &Batch, since: Timestamp) -> Option<Timestamp> {
+    /// Returns when a person resumed the batch's route last, or 0. `None` while a person pauses the route or the
+    /// Target, or if the route's gate does not answer.
+    pub async fn resumed(&self, route: &Route, batch: &Batch) -> Option<Timestamp> {
         let gate = self.store.gate(&Scope::Route(route.name.clone())).await.ok()?;
         let is_paused = gate.health.held.is_some() || gate.holds_back(&batch.target.whole(), self.env.now()).is_some();
-        (!is_paused).then(|| gate.health.drains.map_or(since, |resumed| since.max(resumed)))
+        (!is_paused).then(|| gate.health.resumed.unwrap_or_default())
     }
 
     /// Tells these gates that a call under this key was answered, after others had failed. If one does not hear of it,

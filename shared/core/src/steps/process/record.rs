@@ -86,14 +86,14 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         Err(self.pause(&batch, until, Outcome::CallAgain { reason: failure.reason, until, begins_outage }).await?)
     }
 
-    /// Returns since when no call was answered. Only where the batch would be given up for that, the route's limiter is
-    /// asked whether a person's pause is a part of that time.
+    /// Returns since when people let calls be made and none was answered. Asks the route's limiter about a person's
+    /// pause only if the batch would be given up without it.
     async fn silent_since(&self, route: &Route, batch: &Batch, since: Timestamp) -> Timestamp {
         let now = self.env.now();
         if !batch.gives_up(&route.retry, since, now) {
             return since;
         }
-        self.gatekeeper().silent_since(route, batch, since).await.unwrap_or(now)
+        self.gatekeeper().resumed(route, batch).await.map_or(now, |resumed| since.max(resumed))
     }
 
     /// Records that all members fail of which nothing is known, since their downstream was away for too long.
