@@ -10,7 +10,7 @@ use groupage_console::words::counted;
 use groupage_core::domain::id::digest;
 use groupage_core::domain::{RouteName, Timestamp};
 use groupage_core::ports::Env;
-use groupage_core::routes::Routes;
+use groupage_core::routes::{Route, Routes};
 use serde::Serialize;
 use similar::TextDiff;
 
@@ -74,6 +74,9 @@ struct Pushed<'a> {
     /// Routes of former files that this one does not have, and of which tasks wait.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unrouted: Vec<Unrouted>,
+    /// Numbered routes of the former file that this one does not have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unnumbered: Vec<RouteName>,
 }
 
 /// A route that the file does not have, and of which tasks wait.
@@ -131,8 +134,10 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
         former: former.as_ref().map(Version::from),
         diff,
         unrouted,
+        unnumbered: unnumbered(former.as_ref(), &Routes::parse(&yaml)?),
     };
-    let warnings: String = report.unrouted.iter().map(Unrouted::warning).collect();
+    let warnings: String =
+        report.unrouted.iter().map(Unrouted::warning).chain(report.unnumbered.iter().map(numbers_are_lost)).collect();
     output.result(&report, || match (&pushed, &report.version) {
         (Some(StoredRoutes { version, .. }), _) => {
             let pushed = format!("{what} is pushed as version {version}; it is in force everywhere within a minute");
@@ -156,6 +161,22 @@ async fn unrouted(
     let (tasks, are_all) = Access::to(connection).looking(Some(&routes)).unrouted().await?;
     let gone = routes.gone().iter().filter(|name| tasks.contains_key(name) || !are_all).cloned().collect();
     Ok((gone, tasks.into_iter().map(|(route, tasks)| Unrouted { route, tasks, are_all }).collect()))
+}
+
+/// Returns the routes of the former file whose tasks bring their numbers along and which this file does not have. A
+/// former file that cannot be read had no such route in force.
+fn unnumbered(former: Option<&StoredRoutes>, routes: &Routes) -> Vec<RouteName> {
+    let Some(former) = former.and_then(|former| Routes::parse(&former.yaml).ok()) else { return Vec::new() };
+    let is_lost = |route: &&Route| route.is_numbered() && routes.get(&route.name).is_none();
+    former.iter().filter(is_lost).map(|route| route.name.clone()).collect()
+}
+
+fn numbers_are_lost(route: &RouteName) -> String {
+    format!(
+        "\nwarning: the order keys of the route {route} go by the numbers of their tasks. A route that takes its tasks \
+         over begins each key at its own first number, so a task with a later number waits: give the numbers before it \
+         up (`groupage lane skip`). `groupage lane stopped` lists the keys that wait"
+    )
 }
 
 /// The version to go back to: the one that was asked for, or the one before that which is in force. If that is itself

@@ -7,6 +7,7 @@ use std::time::Instant;
 use groupage_aws::desk::{self, Desk};
 use groupage_aws::entry::{Counts, NoRoutes, RouteSource};
 use groupage_aws::{Connection, Denied, Dynamo, Meter, Rights, RouteTable, Sqs, StoredRoutes, System, Units, Usage};
+use groupage_core::domain::lane::missing_since;
 use groupage_core::domain::task::RETENTION_DAYS;
 use groupage_core::domain::time::DAY_MS;
 use groupage_core::domain::{Failed, LaneId, RouteName, Timestamp, Tracker, TrackerId};
@@ -273,9 +274,9 @@ impl Visit<'_> {
         Ok(self.store.look(id, &[], Freshness::Eventual).await?.tracker)
     }
 
-    /// The lanes of a route that a failed task stopped, those first that have been so for longest.
+    /// The lanes of a route that stand still, those first that have done so for longest.
     pub(crate) async fn stopped(&self, route: &RouteName, limit: usize) -> Result<Vec<LaneId>, Trouble> {
-        Ok(Lanes::stopped(&self.store, route, limit).await?)
+        Ok(Lanes::stopped(&self.store, route, missing_since(self.now), limit).await?)
     }
 
     pub(crate) const fn desk(&self) -> &Desk {

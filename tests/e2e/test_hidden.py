@@ -23,8 +23,10 @@ ROUTE = """
 
 
 def routes(port: int, **names: str) -> str:
-    of = {"parcel": "parcels", "slow": "slow", "account": "accounts"} | names
-    more = {"accounts": "ordered_by: truck"}
+    of = {"parcel": "parcels", "slow": "slow", "account": "accounts", "entry": "entries"} | names
+    # The number of an entry is the length of its key.
+    numbered = "ordered_by: truck\n    order: { sequence: length(truck) }"
+    more = {"accounts": "ordered_by: truck", "entries": numbered, "ledgers": numbered}
     waits = {"slow": 250_000}
     each = [
         ROUTE.format(name=name, kind=kind, wait_ms=waits.get(kind, 0), port=port, more=more.get(name, ""))
@@ -126,12 +128,27 @@ def test_a_task_is_cancelled_while_its_batchs_window_is_open(stack):
 
 def test_an_order_key_that_stopped_is_shown(stack):
     send(stack.environment, *[task(f"account-{n}", "account", truck="key-1") for n in range(3)])
-    stack.says("status", text="a person: `groupage lane resume`")
+    stack.says("status", text="a person: `groupage lane show`")
     assert "key-1" in stack.groupage("status")
     overview = stack.overview()
-    assert "a failed task stopped it" in overview and "tasks of route" in overview
+    assert "stands still" in overview and "tasks of route" in overview
     # Each that has its turn then fails, and stops the key once more, the last one for nobody.
     stack.eventually("all of them to fail", lambda: resumed(stack, "account-2"))
+
+
+def test_a_number_that_never_comes_is_named_and_given_up(stack):
+    send(stack.environment, task("entry-5", "entry", truck="key-2"))
+    stack.says("lane", "show", "entries", "key-2", text="the number that it waits for has not come")
+    stack.says("lane", "stopped", "entries", text="key-2")
+    assert "key-2" in stack.groupage("status") and "stands still" in stack.overview()
+    stack.groupage("lane", "skip", "entries", "key-2", 4)
+    assert "queued" in stack.groupage("status", "task", "entry-5"), "that number is not the one that is missing"
+    for _ in range(2):
+        stack.groupage("lane", "skip", "entries", "key-2", 1)
+    stack.says("status", "task", "entry-5", text="failed")
+    renamed = stack.push(entry="ledgers").stdout
+    assert "the order keys of the route entries go by the numbers of their tasks" in renamed, renamed
+    stack.push()
 
 
 def resumed(stack, last: str) -> bool:

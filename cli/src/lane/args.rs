@@ -29,7 +29,8 @@ pub enum Command {
         #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000))]
         limit: u64,
     },
-    /// List the order keys of a route that a failed task stopped, the longest stopped first.
+    /// List the order keys of a route that stand still, the longest first: those that a failed task stopped, then those
+    /// that have waited for a missing number for a minute.
     Stopped {
         /// The route.
         route: String,
@@ -45,5 +46,17 @@ pub enum Command {
         route: String,
         /// The order key, as the route's `ordered_by` gives it.
         key: String,
+    },
+    /// Give up a number that never comes: the first task that waits has the turn.
+    ///
+    /// All numbers before that task's are given up, too. A task that brings one of them later is rejected. Repeating it
+    /// is safe.
+    Skip {
+        /// The route.
+        route: String,
+        /// The order key, as the route's `ordered_by` gives it.
+        key: String,
+        /// The number that `lane show` says the key waits for.
+        number: u64,
     },
 }

@@ -6,7 +6,7 @@ use anyhow::{Error, Result, anyhow, bail};
 use groupage_aws::{Connection, Dynamo, Sqs, System};
 use groupage_core::domain::Timestamp;
 use groupage_core::domain::id::{LaneId, RouteName, TaskId, Turn};
-use groupage_core::domain::lane::{Lane, State};
+use groupage_core::domain::lane::{Lane, State, missing_since};
 use groupage_core::ports::{Env, Lanes};
 use groupage_core::steps::lane::{Ordering, Resumed, Shown};
 use serde::Serialize;
@@ -53,8 +53,10 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
 }
 
 async fn act(options: &Args, name: Option<&str>, output: &Output) -> Result<Ending> {
-    let (Command::Show { route, .. } | Command::Stopped { route, .. } | Command::Resume { route, .. }) =
-        &options.command;
+    let (Command::Show { route, .. }
+    | Command::Stopped { route, .. }
+    | Command::Resume { route, .. }
+    | Command::Skip { route, .. }) = &options.command;
     let route = RouteName::parse(route).map_err(Error::msg)?;
     let connection = stack::open(name).await?;
     let access = Access::to(&connection);
@@ -68,13 +70,14 @@ async fn act(options: &Args, name: Option<&str>, output: &Output) -> Result<Endi
             shown
         }
         Command::Stopped { limit, .. } => {
-            let lanes = access.store.stopped(&route, usize::try_from(*limit).unwrap_or(usize::MAX)).await?;
+            let (since, limit) = (missing_since(System.now()), usize::try_from(*limit).unwrap_or(usize::MAX));
+            let lanes = access.store.stopped(&route, since, limit).await?;
             if lanes.is_empty() {
                 explain(&connection, &route).await?;
             }
             let stopped = Stopped { route, keys: lanes.into_iter().map(|lane| lane.key().to_owned()).collect() };
             output.result(&stopped, || match stopped.keys.as_slice() {
-                [] => "no order key is stopped".to_owned(),
+                [] => "no order key stands still".to_owned(),
                 keys => keys.join("\n"),
             });
             Ok(Ending::Well)
@@ -89,6 +92,10 @@ async fn act(options: &Args, name: Option<&str>, output: &Output) -> Result<Endi
                     Err(unknown(&route, key))
                 }
             }
+        }
+        Command::Skip { key, number, .. } => {
+            ordering.skip(&LaneId::of(&route, key), Turn(*number)).await?;
+            show(&ordering, &route, key, 10, output).await
         }
     }
 }
@@ -146,6 +153,7 @@ impl LaneStatus {
 
     fn sheet(&self, now: Timestamp) -> Sheet {
         let (tone, says) = match self.state {
+            "free" if !self.waiting.is_empty() => (Tone::Bad, "free: the number that it waits for has not come"),
             "free" => (Tone::Good, "free: no task has the turn"),
             "taken" => (Tone::Wary, "taken: a task has the turn"),
             "held" => (Tone::Bad, "held: a task failed, and those behind it wait for `groupage lane resume`"),

@@ -51,11 +51,11 @@ fn queues(depths: &[Depth]) -> Sheet {
 fn waiting(sheet: Sheet, crowd: &Crowd, now: Timestamp) -> Sheet {
     let targets: Vec<_> = crowd.groups.iter().take(LISTED).map(|group| row(group, crowd.is_all, now)).collect();
     let stopped = crowd.stopped.iter().map(|lane| {
-        vec![lane.route().as_str().into(), lane.key().into(), Cell::new("a person: `groupage lane resume`", Tone::Bad)]
+        vec![lane.route().as_str().into(), lane.key().into(), Cell::new("a person: `groupage lane show`", Tone::Bad)]
     });
     let sheet = sheet
         .with_table("What waits, and why", &["Target", "tasks", "since", "waits for"], targets)
-        .with_table("Order keys that a failed task stopped", &["route", "key", "waits for"], stopped.collect());
+        .with_table("Order keys that stand still", &["route", "key", "waits for"], stopped.collect());
     let listed = match crowd.groups.len().saturating_sub(LISTED) {
         0 => String::new(),
         more => format!("{} Targets are not listed. ", counted(more, crowd.is_all)),
@@ -98,7 +98,7 @@ mod tests {
         let row = text.lines().find(|line| line.contains("r:hot")).unwrap();
         let words: Vec<&str> = row.split_whitespace().collect();
         assert_eq!(words[..7], ["r:hot", "at", "least", "1,200", "3", "s", "ago"]);
-        assert!(text.contains("key-7  a person: `groupage lane resume`"), "{text}");
+        assert!(text.contains("key-7  a person: `groupage lane show`"), "{text}");
         assert!(row.ends_with("more tasks: its batch's window is open for 5 s"), "{row}");
         assert!(text.ends_with("A sample: not all that waits was looked at."), "{text}");
         let nothing = waiting(queues(&[depth("tasks", 0)]), &Crowd { is_all: true, ..Crowd::default() }, Timestamp(0));

@@ -57,7 +57,7 @@ async fn lists(visit: &Visit<'_>) -> Result<Markup, Trouble> {
     })
 }
 
-/// The order keys that a failure stopped.
+/// The order keys that stand still: a failure stopped them, or a number is missing.
 async fn lanes(visit: &Visit<'_>) -> Result<Markup, Trouble> {
     let (mut rows, mut spending) = (Vec::new(), visit.spending(FOR_STREAMS));
     for route in visit.routes.iter().flat_map(|routes| routes.iter()).filter(|route| route.is_ordered()) {
@@ -70,7 +70,7 @@ async fn lanes(visit: &Visit<'_>) -> Result<Markup, Trouble> {
         }
     }
     Ok(html! {
-        (table("Order keys that a failed task stopped", &["route", "key"], rows, "None is stopped."))
+        (table("Order keys that stand still", &["route", "key"], rows, "None stands still."))
         @if spending.ran_out() { p { "Not all ordered routes were looked at." } }
     })
 }
@@ -160,6 +160,7 @@ pub async fn lane(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
     let shown = visit.ordering().show(&LaneId::of(&route, key), NEXT).await?;
     let shown = shown.ok_or_else(|| Trouble::Unknown(format!("route {route} knows no order key {key}")))?;
     let (word, task) = match &shown.lane.state {
+        State::Free if shown.lane.missing().is_some() => ("waits for a number that has not come", None),
         State::Free => ("free: no task has the turn", None),
         State::Taken(task) => ("a task has the turn", Some(task)),
         State::Held(task) => ("held: a task failed, and those behind it wait", Some(task)),

@@ -97,12 +97,12 @@ fn needs(visit: &Visit<'_>, depths: &[Depth], gates: &[(RouteName, Seen)]) -> Ve
     needs
 }
 
-/// What nothing moves before a person does: order keys that a failed task stopped, and tasks whose route is gone.
+/// What nothing moves before a person does: order keys that stand still, and tasks whose route is gone.
 fn hidden(crowd: &Crowd) -> Vec<Need> {
     let stopped = crowd.stopped.iter().map(|lane| {
         let (route, key) = (lane.route(), lane.key());
         let address = View::of(Kind::Lane).with("route", route.as_str()).with("id", key).address();
-        html! { a href=(address) { "order key " (id(key)) } " of route " (id(route.as_str())) ": a failed task stopped it" }
+        html! { a href=(address) { "order key " (id(key)) } " of route " (id(route.as_str())) " stands still" }
     });
     let unrouted = crowd.unrouted().into_iter().map(|(route, tasks)| {
         html! {

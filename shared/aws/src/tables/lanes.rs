@@ -1,5 +1,5 @@
 //! The lane table: under each lane's id the lane itself and one small item for each task that waits for its turn; and
-//! the index of lanes that a failure stopped.
+//! the index of lanes that stand still.
 
 use aws_sdk_dynamodb::types::CancellationReason;
 use groupage_core::domain::lane::{Lane, Queued, State};
@@ -24,6 +24,7 @@ const REVISION: &str = "Revision";
 const TASK: &str = "Task";
 /// The sort key of the lane itself.
 const LANE: &str = "lane";
+const MISSING: &str = "#missing";
 
 /// A lane as its item says it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -45,9 +46,9 @@ struct StoredLane {
     is_resuming: Option<bool>,
     revision: Revision,
     active_at: Timestamp,
-    /// The index's key, while a failure stops the lane.
+    /// The index's key, while the lane stands still.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    stopped: Option<RouteName>,
+    stopped: Option<String>,
     /// When it may be forgotten, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl: Option<u64>,
@@ -74,6 +75,12 @@ fn turn_of(key: &str) -> Option<Turn> {
     u64::from_str_radix(key.strip_prefix("turn#")?, 16).ok().map(Turn)
 }
 
+/// The index's key: the route of a lane that a failure stopped, or with a suffix that of one that misses a number.
+fn stands(lane: &Lane) -> Option<String> {
+    let route = lane.id.route();
+    lane.is_stopped().then(|| route.to_string()).or_else(|| lane.missing().map(|_| format!("{route}{MISSING}")))
+}
+
 pub(super) fn lane_item(lane: &Lane, retention_ms: u64) -> Result<Item> {
     let (state, task) = match &lane.state {
         State::Free => ("free", None),
@@ -93,7 +100,7 @@ pub(super) fn lane_item(lane: &Lane, retention_ms: u64) -> Result<Item> {
         is_resuming: lane.is_resuming.then_some(true),
         revision: lane.revision,
         active_at: lane.active_at,
-        stopped: lane.is_stopped().then(|| lane.id.route()),
+        stopped: stands(lane),
         ttl: lane.is_idle().then(|| lane.active_at.plus_ms(retention_ms).as_secs()),
     };
     encode(TABLE, lane.id.as_str(), &stored)
@@ -174,10 +181,18 @@ impl Lanes for Dynamo {
         found.into_iter().map(queued_of).collect()
     }
 
-    async fn stopped(&self, route: &RouteName, limit: usize) -> Result<Vec<LaneId>> {
-        let of_route = Key::of(&self.tables.lanes, Place::Lanes, "Stopped", route.as_str());
-        let stopped = Query::of("query the lanes that are stopped", of_route, limit).by(Tables::STOPPED_INDEX);
-        Ok(self.ids(stopped, LANE_ID).await?.into_iter().map(LaneId::new).collect())
+    async fn stopped(&self, route: &RouteName, missing_since: Timestamp, limit: usize) -> Result<Vec<LaneId>> {
+        const WHAT: &str = "query the lanes that stand still";
+        let key = |of| Key::of(&self.tables.lanes, Place::Lanes, "Stopped", of);
+        let stopped = Query::of(WHAT, key(route.as_str()), limit).by(Tables::STOPPED_INDEX);
+        let mut found = self.ids(stopped, LANE_ID).await?;
+        if found.len() < limit && missing_since > Timestamp::default() {
+            let of_route = format!("{route}{MISSING}");
+            let missing = Query::of(WHAT, key(&of_route), limit - found.len()).by(Tables::STOPPED_INDEX);
+            let before = Clause::Between("ActiveAt", number(0_u64), number(missing_since.0 - 1));
+            found.extend(self.ids(missing.only_if(before), LANE_ID).await?);
+        }
+        Ok(found.into_iter().map(LaneId::new).collect())
     }
 
     async fn leave(&self, id: &LaneId, queued: &[Queued]) -> Result<()> {
@@ -235,7 +250,7 @@ mod tests {
             let lane = lane(state);
             let item = lane_item(&lane, 1_000).unwrap();
             assert!(item::size(&item) < 400, "{} bytes", item::size(&item));
-            assert_eq!(item.contains_key("Stopped"), lane.is_stopped());
+            assert_eq!(item.contains_key("Stopped"), lane.is_stopped() || lane.missing().is_some());
             assert_eq!(item.contains_key("Ttl"), lane.is_idle());
             assert_eq!(lane_of(item).unwrap(), lane);
         }

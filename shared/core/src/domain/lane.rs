@@ -88,7 +88,7 @@ pub struct Lane {
     pub is_resuming: bool,
     /// Rises with every write.
     pub revision: Revision,
-    /// When it was written last.
+    /// When it was written last, or since when it stands still.
     pub active_at: Timestamp,
 }
 
@@ -121,6 +121,14 @@ pub enum Place {
 /// How far ahead of the lane's turn a number may be. One that is far beyond all others is a mistake; with `fail_rest`
 /// it would use up all numbers before it.
 pub const MAX_AHEAD: u64 = 1_000_000;
+
+/// A number that a lane has missed for this long may never come.
+const MISSING_MS: u64 = 60_000;
+
+/// Since when a lane has missed a number that may never come.
+pub const fn missing_since(now: Timestamp) -> Timestamp {
+    Timestamp(now.0.saturating_sub(MISSING_MS))
+}
 
 impl Lane {
     /// A lane that nobody has ever been in. Its revisions begin at `now`, so that they differ from those of a lane of
@@ -169,7 +177,10 @@ impl Lane {
             })
             .collect();
         let came = places.iter().any(|place| matches!(place, Place::First | Place::Behind(_)));
-        (came.then(|| lane.written(now)), places)
+        // A task that comes to a lane that stands still does not move it.
+        let stands = (self.is_stopped() || self.missing().is_some()) && lane.state == self.state;
+        let at = if stands { self.active_at } else { now };
+        (came.then(|| lane.written(at)), places)
     }
 
     /// The number whose task has its turn when the one at the head is settled.
@@ -226,6 +237,19 @@ impl Lane {
             State::Held(_) => Some(Self { is_resuming: next.is_some(), ..self.gone_on(next, now) }),
             State::Failing(_) => Some(Self { state: State::Free, ..self.written(now) }),
         }
+    }
+
+    /// The lane after a person gave a missing number up: the first task that waits has the turn. `None` if the lane
+    /// does not wait for that number.
+    pub fn skipped(&self, missing: Turn, first: &Queued, now: Timestamp) -> Option<Self> {
+        let state = State::Taken(first.candidate.id.clone());
+        let is_missing = self.missing() == Some(missing) && first.turn > missing;
+        is_missing.then(|| Self { state, head: first.turn, since: Round(0), is_resuming: true, ..self.written(now) })
+    }
+
+    /// The number that tasks which have come wait for, if it has not come.
+    pub fn missing(&self) -> Option<Turn> {
+        (self.state == State::Free && self.head < self.next).then_some(self.head)
     }
 
     /// The lane after the task was let in that has the turn; `None` if nobody doubted that.

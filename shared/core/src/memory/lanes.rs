@@ -7,6 +7,7 @@ use super::{MemoryStore, Tables};
 use crate::domain::id::{LaneId, RouteName, TaskId, Turn};
 use crate::domain::lane::{Lane, Queued};
 use crate::domain::task::{Status, Task};
+use crate::domain::time::Timestamp;
 use crate::ports::{Lanes, LinedUp, Newcomer, Result, Stored};
 
 /// A lane and who waits in it.
@@ -95,11 +96,12 @@ impl Lanes for MemoryStore {
         Ok(all.queued.range(from..to).take(limit).map(|(_, queued)| queued.clone()).collect())
     }
 
-    async fn stopped(&self, route: &RouteName, limit: usize) -> Result<Vec<LaneId>> {
+    async fn stopped(&self, route: &RouteName, missing_since: Timestamp, limit: usize) -> Result<Vec<LaneId>> {
         let tables = self.tables();
         let mut stopped: Vec<&Lane> = tables.lanes.values().filter_map(|all| all.lane.as_ref()).collect();
-        stopped.retain(|lane| lane.is_stopped() && lane.id.route() == *route);
-        stopped.sort_by_key(|lane| lane.active_at);
+        let stands = |lane: &Lane| lane.is_stopped() || (lane.missing().is_some() && lane.active_at < missing_since);
+        stopped.retain(|lane| stands(lane) && lane.id.route() == *route);
+        stopped.sort_by_key(|lane| (lane.missing().is_some(), lane.active_at));
         Ok(stopped.into_iter().take(limit).map(|lane| lane.id.clone()).collect())
     }
 

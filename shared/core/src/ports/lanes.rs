@@ -3,7 +3,7 @@
 use super::declare::port;
 use super::{Result, Stored};
 use crate::domain::lane::{Lane, Queued};
-use crate::domain::{LaneId, RouteName, Task, Turn};
+use crate::domain::{LaneId, RouteName, Task, Timestamp, Turn};
 
 /// Most tasks that come to a lane in one call: a transaction takes a hundred writes, and each may need two.
 pub const MAX_NEWCOMERS: usize = 49;
@@ -47,9 +47,9 @@ port! {
         /// Reads, as they are now, up to `limit` of those who wait for turns in `from..to`, in order.
         async fn queued(&self, id: &LaneId, from: Turn, to: Turn, limit: usize) -> Result<Vec<Queued>>;
 
-        /// Looks up to `limit` lanes of a route that a failure stopped, those first that have been so for longest. The
-        /// index lags behind the lanes.
-        async fn stopped(&self, route: &RouteName, limit: usize) -> Result<Vec<LaneId>>;
+        /// Looks up to `limit` lanes of a route that stand still, the longest first: those that a failure stopped, then
+        /// those that have waited for a missing number since before `missing_since`. The index lags behind the lanes.
+        async fn stopped(&self, route: &RouteName, missing_since: Timestamp, limit: usize) -> Result<Vec<LaneId>>;
 
         /// Forgets that these tasks waited for their turns; those that are gone stay so. Assumes of each that its turn
         /// is waited for by just this task: in a lane whose rest fails a number may be used again.

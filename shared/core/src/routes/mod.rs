@@ -144,6 +144,12 @@ impl Route {
         self.ordered.is_some()
     }
 
+    /// Whether its tasks bring their numbers along.
+    #[must_use]
+    pub fn is_numbered(&self) -> bool {
+        self.ordered.as_ref().is_some_and(|ordered| ordered.sequence.is_some())
+    }
+
     /// What a failed task means to those behind it; only a person lets tasks go on whose route is not ordered any more.
     pub fn on_failure(&self) -> OnFailure {
         self.ordered.as_ref().map_or(OnFailure::Hold, |ordered| ordered.on_failure)

@@ -22,6 +22,7 @@ conformance![
     a_task_that_is_passed_over_fails_without_a_batch,
     nobody_is_passed_over_who_had_its_turn,
     a_lane_that_a_failure_stopped_is_listed_until_it_goes_on,
+    a_lane_that_misses_a_number_is_listed_behind_those_that_a_failure_stopped,
 ];
 
 const NOW: Timestamp = Timestamp(1_700_000_000_500);
@@ -233,7 +234,7 @@ async fn nobody_is_passed_over_who_had_its_turn(store: impl Fixture) {
 }
 
 async fn a_lane_that_a_failure_stopped_is_listed_until_it_goes_on(store: impl Fixture) {
-    let stopped = async |limit| store.stopped(&RouteName::new("parcels"), limit).await.unwrap();
+    let stopped = async |limit| store.stopped(&RouteName::new("parcels"), Timestamp(NOW.0 + 9), limit).await.unwrap();
     let mut lanes = Vec::new();
     for (n, (key, policy)) in [("k1", OnFailure::Hold), ("k2", OnFailure::FailRest)].into_iter().enumerate() {
         let task = format!("t{n}");
@@ -247,10 +248,43 @@ async fn a_lane_that_a_failure_stopped_is_listed_until_it_goes_on(store: impl Fi
     store.index_settles().await;
     assert_eq!(stopped(10).await, [id("k1"), id("k2")]);
     assert_eq!(stopped(1).await, [id("k1")]);
-    assert_eq!(store.stopped(&RouteName::new("parcel"), 10).await.unwrap(), []);
+    assert_eq!(store.stopped(&RouteName::new("parcel"), NOW, 10).await.unwrap(), []);
     let resumed = lanes[0].resumed(None, NOW).unwrap();
     assert_eq!(resumed.state, State::Free);
     assert_eq!(store.store_lane(&resumed).await.unwrap(), Stored::Yes);
     store.index_settles().await;
     assert_eq!(stopped(10).await, [id("k2")]);
+}
+
+async fn a_lane_that_misses_a_number_is_listed_behind_those_that_a_failure_stopped(store: impl Fixture) {
+    let failed = lane_of(&*store, "k1", &["t1"]).await;
+    let policy = OnFailure::Hold;
+    let failed = failed.settled((&TaskId::new("t1"), Round(0)), Outcome::Failed, policy, None, Timestamp(NOW.0 + 9));
+    assert_eq!(store.store_lane(&failed.unwrap()).await.unwrap(), Stored::Yes);
+    let numbering = Numbering::BySequence { first: Turn(1) };
+    let came = |lane: &Lane, n: u64, at| lane.lined_up(&[(TaskId::new(format!("n{n}")), Some(Turn(n)))], at).0.unwrap();
+    let mut lane = came(&Lane::open(id("k2"), numbering, NOW), 5, NOW);
+    for (n, is_new) in [(5, true), (7, false)] {
+        let task = Task::new(TaskId::new(format!("n{n}")), target("a"), "{}".to_owned(), String::new(), NOW);
+        let queued = Some(Queued::of(&task, target("a"), Turn(n)));
+        let newcomer = Newcomer { task: task.queued_in(id("k2")), queued };
+        assert_eq!(store.line_up(&lane, is_new, &[newcomer]).await.unwrap(), LinedUp::Yes);
+        // A task that comes later does not move it.
+        lane = came(&lane, 7, Timestamp(NOW.0 + 100));
+    }
+    store.index_settles().await;
+    let stopped = async |since| store.stopped(&RouteName::new("parcels"), Timestamp(since), 10).await.unwrap();
+    assert_eq!(stopped(NOW.0).await, [id("k1")]);
+    assert_eq!(stopped(NOW.0 + 1).await, [id("k1"), id("k2")]);
+    let first = store.queued(&id("k2"), Turn(2), Turn(u64::MAX), 1).await.unwrap().pop().unwrap();
+    let lane = store.lane(&id("k2")).await.unwrap().unwrap();
+    let skipped = lane.skipped(Turn(1), &first, NOW).unwrap();
+    let entered = skipped.entered(NOW).unwrap();
+    for (lane, listed) in [(skipped, vec![id("k1"), id("k2")]), (entered, vec![id("k1")])] {
+        assert_eq!(store.store_lane(&lane).await.unwrap(), Stored::Yes);
+        store.index_settles().await;
+        let mut stopped = stopped(NOW.0 + 1).await;
+        stopped.sort();
+        assert_eq!(stopped, listed, "until its task is let in");
+    }
 }

@@ -139,3 +139,18 @@ fn a_task_that_ended_before_its_turn_gives_it_to_the_next() {
     let resuming = Lane { is_resuming: true, ..taken };
     assert!(resuming.passed_by(Some(&queued(2, 5)), NOW).unwrap().is_stopped());
 }
+
+#[test]
+fn only_the_number_that_is_missing_is_given_up() {
+    let open = lane(Numbering::BySequence { first: Turn(1) });
+    assert_eq!(open.missing(), None, "no task waits for it");
+    let lane = open.lined_up(&[(id(5), Some(Turn(5)))], NOW).0.unwrap();
+    assert_eq!(lane.missing(), Some(Turn(1)));
+    let first = queued(5, 5);
+    assert_eq!(lane.skipped(Turn(2), &first, NOW), None, "it was another that was missing");
+    assert_eq!(lane.skipped(Turn(1), &queued(1, 1), NOW), None, "it has come");
+    let skipped = lane.skipped(Turn(1), &first, NOW).unwrap();
+    assert!(skipped.has_turn(&first) && skipped.is_stopped(), "a person who dies is found");
+    assert_eq!((skipped.missing(), skipped.skipped(Turn(1), &first, NOW)), (None, None));
+    assert_eq!(skipped.lined_up(&[(id(2), Some(Turn(2)))], NOW).1, [Place::Used]);
+}

@@ -56,6 +56,17 @@ pub enum Resumed {
     Unknown,
 }
 
+/// What became of the wish to give a missing number up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Skipped {
+    /// The first task that waited has the turn.
+    Yes,
+    /// The lane does not wait for that number, or no longer.
+    NotMissing(Lane),
+    /// No task of this order key is known.
+    Unknown,
+}
+
 /// Why a task failed that never had its turn.
 pub const PREDECESSOR_FAILED: &str = "predecessor_failed";
 
@@ -98,6 +109,26 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
             if self.store.store_lane(&resumed).await? == Stored::Yes {
                 self.let_in(&resumed, next).await?;
                 return Ok(Resumed::Yes { failed, lane: resumed });
+            }
+            tries.give_way().await?;
+        }
+    }
+
+    /// Gives a number up that never comes, and all others before the first task that waits, which has the turn then. A
+    /// task that brings one of them later is rejected. May be repeated.
+    pub async fn skip(&self, id: &LaneId, missing: Turn) -> Result<Skipped, Error> {
+        let mut tries = Tries::of("giving a lane's missing number up", self.env);
+        loop {
+            let Some(lane) = self.store.lane(id).await? else { return Ok(Skipped::Unknown) };
+            let first = self.store.queued(id, lane.following(), Turn(u64::MAX), 1).await?.pop();
+            let Some(skipped) = first.as_ref().and_then(|first| lane.skipped(missing, first, self.env.now())) else {
+                // A call before this one may have died half way.
+                self.let_in(&lane, None).await?;
+                return Ok(Skipped::NotMissing(lane));
+            };
+            if self.store.store_lane(&skipped).await? == Stored::Yes {
+                self.let_in(&skipped, first).await?;
+                return Ok(Skipped::Yes);
             }
             tries.give_way().await?;
         }

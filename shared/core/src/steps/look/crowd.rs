@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{Allowance, CONCURRENCY, Error, Looking, OneBatch};
+use crate::domain::lane::missing_since;
 use crate::domain::why::Why;
 use crate::domain::{BatchId, LaneId, Part, RouteName, Target, Timestamp};
 use crate::ports::{Batches, Entries, Env, Gates, Lanes, Locks, Look, Scheduled, Segment, Tasks, WaitingPage};
@@ -23,7 +24,7 @@ const OF_SEGMENT: usize = 125;
 const OF_SEGMENT_GONE: usize = 2_000;
 /// This many of the scheduled tasks of each part.
 const OF_DUE: usize = 20;
-/// This many of the order keys that a failed task stopped are named, for each of this many routes.
+/// This many of the order keys that stand still are named, for each of this many routes.
 const STOPPED: usize = 20;
 /// Parts of the index of unfinished batches that are looked at, over all routes: each costs half a read unit. A stack
 /// with few routes is looked at whole.
@@ -45,7 +46,8 @@ const ANY_TIME: Timestamp = Timestamp(u64::MAX);
 pub struct Crowd {
     /// By Target, those first that have most tasks.
     pub groups: Vec<Group>,
-    /// The order keys that a failed task stopped, of each route those first that have been so for longest.
+    /// The order keys that a failed task stopped or that have missed a number for a minute, of each route those first
+    /// that have stood still for longest.
     pub stopped: Vec<LaneId>,
     /// Whether this is all that waits.
     pub is_all: bool,
@@ -84,7 +86,8 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
         let names: Vec<(&RouteName, bool)> = names.filter(|(name, _)| is_wanted(name)).collect();
         let mut crowd = self.crowd_of(&is_wanted, &names, OF_SEGMENT).await?;
         for route in routes.iter().filter(|route| route.is_ordered() && is_wanted(&route.name)).take(STOPPED) {
-            crowd.stopped.extend(self.store.stopped(&route.name, STOPPED).await?);
+            let missing_since = missing_since(self.env.now());
+            crowd.stopped.extend(self.store.stopped(&route.name, missing_since, STOPPED).await?);
         }
         Ok(crowd)
     }
