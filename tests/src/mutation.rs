@@ -46,6 +46,12 @@ mutations! {
     ForgetsParts,
     /// A gate is written whatever revision it has.
     WritesGatesUnconditionally,
+    /// A write that does not see the whole limiter says for how long it is kept, also if a person has paused it.
+    PartialWritesShortenPauses,
+    /// A batch with a ticket does not look before its time whether its limit was raised.
+    WaitsOutItsTicket,
+    /// A task that has expired is taken for one that has not ended.
+    TakesExpiredForUnended,
     /// The write that admits a call reserves no start.
     ReservesNoStart,
     /// A batch that was named but never written is passed over without a void in its place.

@@ -1,6 +1,7 @@
 //! Stories of ordered routes.
 
 use futures::FutureExt;
+use groupage_core::domain::{LaneId, RouteName};
 use groupage_core::ports::{Answer, NoAnswer};
 
 use crate::downstream::{Seen, ok};
@@ -19,6 +20,10 @@ pub(super) fn all() -> Vec<Scenario> {
             let bodies = of_one_key(3);
             world.send(&bodies[2..]);
             world.send(&[bodies[1].clone(), bodies[0].clone()]);
+        }),
+        story("a number that never comes, given up", 2, "sequence: turn", |world| {
+            world.send(&[1, 3].map(|turn| keyed(turn / 2, 0, 0, turn)));
+            world.skip_later(5_000, LaneId::of(&RouteName::new("parcels"), "k0"), 2);
         }),
         story("the same ordered tasks twice", 2, "", |world| {
             world.send(&of_one_key(2));

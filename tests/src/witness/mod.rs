@@ -259,6 +259,35 @@ impl layer::Gates for Witness {
         }
         Ok(stored)
     }
+
+    async fn take_ticket(&self, scope: &Scope, flow: u64, stride: u64) -> Result<Option<Gate>> {
+        let taken = self.tables.take_ticket(scope, flow, stride).await?;
+        self.shorten_pause(scope).await?;
+        Ok(taken)
+    }
+
+    async fn give_back(
+        &self,
+        scope: &Scope,
+        batch: &BatchId,
+        lease: Timestamp,
+        ended: Option<Timestamp>,
+    ) -> Result<Stored> {
+        let given_back = self.tables.give_back(scope, batch, lease, ended).await?;
+        self.shorten_pause(scope).await?;
+        Ok(given_back)
+    }
+}
+
+impl Witness {
+    async fn shorten_pause(&self, scope: &Scope) -> Result<()> {
+        if self.mutation == Some(Mutation::PartialWritesShortenPauses)
+            && let Some(held) = self.tables.gate(scope).await?.health.held
+        {
+            self.tables.keep_gate_as(scope, &Gate::default(), held.since);
+        }
+        Ok(())
+    }
 }
 
 impl layer::Shelves for Witness {}

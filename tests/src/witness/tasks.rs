@@ -36,6 +36,9 @@ impl layer::Tasks for Witness {
     }
 
     async fn take_turn(&self, (id, traits): (&TaskId, Traits), target: &Target, now: Timestamp) -> Result<PutBack> {
+        if self.mutation == Some(Mutation::TakesExpiredForUnended) && self.task(id).await?.is_none() {
+            return Ok(PutBack::MovedOn);
+        }
         let taken = self.tables.take_turn((id, traits), target, now).await?;
         if taken == PutBack::Waits {
             self.comes_in_order(id).await?;

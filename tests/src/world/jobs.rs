@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
 use groupage_core::domain::gate::Scope;
-use groupage_core::domain::{LaneId, RouteName, TaskId, Timestamp, TrackerId};
+use groupage_core::domain::{LaneId, RouteName, TaskId, Timestamp, TrackerId, Turn};
 use groupage_core::memory::Delivery;
 use groupage_core::ports::{Destination, Env};
+use groupage_core::steps::lane::Skipped;
 use groupage_core::steps::register::{Record, Report};
 
 use super::fan_out::FanOut;
@@ -28,6 +29,9 @@ pub(crate) struct Jobs {
 pub(crate) enum Job {
     /// Records of the task queue, for register-task.
     Event(Vec<Record>),
+    /// The same as another job, at the same time. It leaves it to that one to come again: else each of the two would
+    /// beget others like it.
+    Beside(Box<Job>),
     /// Messages of the task queue or the FIFO queue, for register-task.
     Tasks(Vec<Delivery>),
     /// A message between the steps.
@@ -38,6 +42,8 @@ pub(crate) enum Job {
     Feed(Arc<Source>),
     /// A person who lets a lane go on.
     Resume(LaneId),
+    /// A person who gives up a number that never comes.
+    Skip(LaneId, Turn),
     /// A person who runs a failed task again.
     Retry(TaskId),
     /// A person who cancels a task.
@@ -115,14 +121,18 @@ impl World {
     /// One process's life.
     pub(crate) async fn run(&self, job: Job) {
         let process = self.mortal(step(&job));
+        let (job, is_beside) = if let Job::Beside(job) = job { (*job, true) } else { (job, false) };
         let twin = || {
-            self.later(0, job.clone());
+            self.later(0, Job::Beside(Box::new(job.clone())));
         };
+        let later = |delay_ms| (!is_beside).then(|| self.later(delay_ms, job.clone()));
+        let forget = |next: Option<u64>| next.is_some_and(|next| self.forget(next));
         match &job {
             Job::Event(records) => {
                 // Hidden, and shown again unless it is deleted.
                 let again = |record: &Record| Record { received: record.received + 1, ..record.clone() };
-                let parts = self.parted(&records.iter().map(again).collect::<Vec<_>>());
+                let shown: &[Record] = if is_beside { &[] } else { records };
+                let parts = self.parted(&shown.iter().map(again).collect::<Vec<_>>());
                 let hidden: Vec<(u64, Vec<Record>)> = parts
                     .into_iter()
                     .map(|(delay_ms, part)| (self.later(VISIBILITY_MS + delay_ms, Job::Event(part.clone())), part))
@@ -162,17 +172,33 @@ impl World {
             }
             // If that person dies, the lane is still stopped, or another looks after it.
             Job::Resume(lane) => drop(process.run(self.resume_as(&process, lane), twin).await),
+            Job::Skip(lane, missing) => {
+                let next = later(VISIBILITY_MS);
+                let is_over = |skipped: Skipped| match skipped {
+                    Skipped::Yes => true,
+                    // It may not have come to that number yet.
+                    Skipped::NotMissing(lane) => lane.head > *missing,
+                    Skipped::Unknown => false,
+                };
+                if process
+                    .run(self.skip_as(&process, lane, *missing), twin)
+                    .await
+                    .is_some_and(|it| it.is_ok_and(is_over))
+                {
+                    forget(next);
+                }
+            }
             // The same of a person who dies with a retry.
             Job::Retry(task) => drop(process.run(self.retry_as(&process, task), twin).await),
             Job::Cancel(task) => drop(process.run(self.cancel_as(&process, task), twin).await),
             Job::CancelOf(tracker) => drop(process.run(self.cancel_of_as(&process, tracker), twin).await),
             Job::Erase(task) => {
-                let next = self.later(VISIBILITY_MS, job.clone());
+                let next = later(VISIBILITY_MS);
                 let erased = process.run(self.erase_as(&process, task), twin).await;
                 if let Some(Ok(each)) = erased
                     && each.iter().all(|(_, outcome)| matches!(outcome, Ok(Ok(()))))
                 {
-                    self.forget(next);
+                    forget(next);
                 }
             }
             Job::Feed(source) => {
@@ -183,34 +209,36 @@ impl World {
             }
             Job::Own(fan_out) => {
                 // Somebody notices after a while that it died.
-                let next = self.later(VISIBILITY_MS + fan_out.pauses_ms(), job.clone());
+                let next = later(VISIBILITY_MS + fan_out.pauses_ms());
                 if process.run(self.own_as(&process, fan_out), twin).await.is_some() {
-                    self.forget(next);
+                    forget(next);
                 }
             }
             // A person who gets no answer repeats what they asked for.
             Job::Hold(route) => {
-                let next = self.later(VISIBILITY_MS, job.clone());
+                let next = later(VISIBILITY_MS);
                 if let Some(Ok(_)) = process.run(self.hold_as(&process, &Scope::Route(route.clone())), twin).await
-                    && self.forget(next)
+                    && forget(next)
                 {
                     let held_ms = self.setting.expires.map_or(HELD_MS, |expires| expires.standstill_ms);
                     self.later(held_ms, Job::LetGo(route.clone()));
                 }
             }
             Job::LetGo(route) => {
-                let next = self.later(VISIBILITY_MS, job.clone());
+                let next = later(VISIBILITY_MS);
                 let scope = Scope::Route(route.clone());
                 if let Some(Ok(_)) = process.run(self.let_go_as(&process, &scope), twin).await {
-                    self.forget(next);
+                    forget(next);
                 }
             }
             Job::Push(routes) => self.push_now(routes),
+            // What is beside another was taken out of its box above.
+            Job::Beside(_) => {}
             Job::Redrive => self.redrive(),
             Job::List(caller) => {
-                let next = caller.is_repeated.then(|| self.later(VISIBILITY_MS + caller.pauses_ms(), job.clone()));
+                let next = if caller.is_repeated { later(VISIBILITY_MS + caller.pauses_ms()) } else { None };
                 if process.run(self.call_as(&process, caller), twin).await.is_some() {
-                    next.map(|next| self.forget(next));
+                    forget(next);
                 }
             }
         }
@@ -221,7 +249,7 @@ impl World {
     /// The events in which records come again, each so much later: the queue knows messages only.
     fn parted(&self, records: &[Record]) -> Vec<(u64, Vec<Record>)> {
         if !self.setting.mixes {
-            return vec![(0, records.to_vec())];
+            return if records.is_empty() { Vec::new() } else { vec![(0, records.to_vec())] };
         }
         let (middle, later_ms) = (self.env.pick(0..=records.len() as u64), self.env.pick(0..=20));
         let (first, second) = records.split_at(usize::try_from(middle).unwrap_or_default());
@@ -236,9 +264,11 @@ impl World {
 const fn step(job: &Job) -> &'static str {
     match job {
         Job::Event(_) | Job::Tasks(_) => "register-task",
+        Job::Beside(job) => step(job),
         Job::Own(_) => "own",
         Job::Feed(_) => "feed",
         Job::Resume(_) => "resume",
+        Job::Skip(..) => "skip",
         Job::Retry(_) => "retry",
         Job::Cancel(_) | Job::CancelOf(_) => "cancel",
         Job::Erase(_) => "erase",

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
-use groupage_core::domain::id::{LaneId, RouteName, TaskId, TrackerId};
+use groupage_core::domain::id::{LaneId, RouteName, TaskId, TrackerId, Turn};
 use groupage_core::domain::lane::{self, Lane};
 use groupage_core::domain::task::Status;
 use groupage_core::ports::Env;
@@ -22,20 +22,36 @@ impl World {
         self.later(delay_ms, Job::Hold(RouteName::new(route)));
     }
 
-    /// When nothing else is under way, a person looks after the lanes that a failure stopped with tasks behind it.
+    /// The lanes that a failure stopped with tasks behind it, even if all of these have ended since.
+    pub(super) fn stopped_lanes(&self) -> Vec<Lane> {
+        let is_stopped = |lane: &Lane| lane.is_stopped() && !matches!(lane.state, lane::State::Failing(_));
+        let lanes = self.tables().lanes().into_iter();
+        lanes.filter(|(lane, waiting)| *waiting > 0 && is_stopped(lane)).map(|(lane, _)| lane).collect()
+    }
+
+    /// When nothing else is under way, a person looks after them.
     pub(super) fn somebody_lets_lanes_go_on(&self) -> bool {
         let (now, stands_ms) = (self.env.now(), self.setting.expires.map_or(0, |expires| expires.standstill_ms));
-        let stopped = |(lane, waiting): &(Lane, usize)| {
-            *waiting > 0
-                && now.since(lane.active_at) >= stands_ms
-                && lane.is_stopped()
-                && !matches!(lane.state, lane::State::Failing(_))
-        };
-        let stopped: Vec<LaneId> = self.tables().lanes().into_iter().filter(stopped).map(|(lane, _)| lane.id).collect();
+        let mut stopped = self.stopped_lanes();
+        stopped.retain(|lane| now.since(lane.active_at) >= stands_ms);
         for lane in &stopped {
-            self.later(VISIBILITY_MS, Job::Resume(lane.clone()));
+            self.later(VISIBILITY_MS, Job::Resume(lane.id.clone()));
         }
-        !stopped.is_empty()
+        !stopped.is_empty() | self.somebody_skips_numbers()
+    }
+
+    /// A key's numbers begin anew under a route's new name: a person gives up those that went to the other one.
+    fn somebody_skips_numbers(&self) -> bool {
+        let lanes: Vec<Lane> = self.tables().lanes().into_iter().map(|(lane, _)| lane).collect();
+        let is_of_the_other = |lane: &Lane, missing| {
+            lanes.iter().any(|it| it.id != lane.id && it.id.key() == lane.id.key() && it.next > missing)
+        };
+        let given_up = lanes.iter().filter_map(|lane| Some((lane, lane.missing()?)));
+        let given_up: Vec<_> = given_up.filter(|(lane, missing)| is_of_the_other(lane, *missing)).collect();
+        for (lane, missing) in &given_up {
+            self.later(VISIBILITY_MS, Job::Skip(lane.id.clone(), *missing));
+        }
+        !given_up.is_empty()
     }
 
     /// A person runs what has failed again, soon after: other copies of what settled it may be under way.
@@ -71,6 +87,11 @@ impl World {
             }
         }
         any
+    }
+
+    /// Has a person give up a number of a key after a while.
+    pub fn skip_later(&self, delay_ms: u64, lane: LaneId, missing: u64) {
+        self.later(delay_ms, Job::Skip(lane, Turn(missing)));
     }
 
     /// Cancels tasks after a while, each by a person of its own.

@@ -86,6 +86,7 @@ impl World {
             && self.tables().trackers().iter().all(is_told_of)
             && self.tables().lists().iter().all(|list| list.head.reservations.is_empty())
             && self.tables().streams().iter().all(is_complete)
+            && self.stopped_lanes().is_empty()
     }
 
     fn stuck(&self) -> String {

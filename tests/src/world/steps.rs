@@ -1,14 +1,15 @@
 //! Each step as a process of a world runs it: the one place that knows what a step is made of.
 
 use groupage_aws::entry::mapping::{GROUP, TASKS};
+use groupage_core::domain::batch::Batch;
 use groupage_core::domain::failed::Wanted;
 use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::id::{LaneId, Pool, RouteName, SessionId, TaskId, TrackerId};
+use groupage_core::domain::id::{LaneId, Pool, RouteName, SessionId, TaskId, TrackerId, Turn};
 use groupage_core::domain::message::{Elect, Group, Handle};
 use groupage_core::domain::session::Timing;
 use groupage_core::domain::time::Timestamp;
 use groupage_core::memory::Delivery;
-use groupage_core::ports::{Destination, Env};
+use groupage_core::ports::{Batches, Destination, Env};
 use groupage_core::routes::{Route, Routes};
 use groupage_core::steps::Error;
 use groupage_core::steps::cancel::{self, Cancelling};
@@ -20,7 +21,7 @@ use groupage_core::steps::group::GroupBatch;
 use groupage_core::steps::handle::{self, HandleBatch};
 use groupage_core::steps::heartbeat::Heartbeat;
 use groupage_core::steps::hold::Holding;
-use groupage_core::steps::lane::{Ordering, Resumed};
+use groupage_core::steps::lane::{Ordering, Resumed, Skipped};
 use groupage_core::steps::process::Processor;
 use groupage_core::steps::process::notify::Announced;
 use groupage_core::steps::register::{Rations, Record, Register, Report};
@@ -30,6 +31,7 @@ use groupage_core::steps::work::Worker;
 
 use super::World;
 use crate::faulty::Faulty;
+use crate::mutation::Mutation;
 use crate::process::Process;
 use crate::records::received;
 
@@ -54,6 +56,11 @@ impl World {
         let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
         let notify = self.known()[0].get(&lane.route()).map(|route| route.notify.clone()).unwrap_or_default();
         Ordering { store, outbox, env: process.env() }.resume(lane, &notify).await
+    }
+
+    pub(crate) async fn skip_as(&self, process: &Process, lane: &LaneId, missing: Turn) -> Result<Skipped, Error> {
+        let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
+        Ordering { store, outbox, env: process.env() }.skip(lane, missing).await
     }
 
     pub(crate) async fn retry_as(&self, process: &Process, task: &TaskId) -> Result<Each, Error> {
@@ -132,6 +139,11 @@ impl World {
             }
             Destination::Handle => {
                 let message: Handle = serde_json::from_str(body).map_err(bad)?;
+                let batch = self.tables().batch(&message.batch).await?;
+                let has_time = |batch: Batch| batch.ticket.is_some() && batch.due > env.now();
+                if self.setting.mutation == Some(Mutation::WaitsOutItsTicket) && batch.is_some_and(has_time) {
+                    return Ok(false);
+                }
                 let downstream = &Faulty::new(&self.downstream, process);
                 let timing = Timing::default();
                 let step = HandleBatch {

@@ -14,6 +14,13 @@ impl Tables {
     }
 }
 
+impl MemoryStore {
+    /// Keeps a limiter for no longer than one like this, as a write would do that has seen this one.
+    pub fn keep_gate_as(&self, scope: &Scope, seen: &Gate, at: Timestamp) {
+        self.tables().keep_gate(scope, seen, at);
+    }
+}
+
 impl Gates for MemoryStore {
     async fn gate(&self, scope: &Scope) -> Result<Gate> {
         Ok(self.tables().gates.get(scope).cloned().unwrap_or_default())
