@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use groupage_core::domain::Timestamp;
-use groupage_core::domain::gate::{Gate, Scope, Standing};
+use groupage_core::domain::gate::{CallState, Gate, Scope};
 use groupage_core::domain::id::{RouteName, Target};
 use groupage_core::ports::Env as _;
 use serde::Serialize;
@@ -72,19 +72,19 @@ pub struct Calls {
     until: Option<String>,
 }
 
-impl From<Standing> for Calls {
-    fn from(standing: Standing) -> Self {
+impl From<CallState> for Calls {
+    fn from(standing: CallState) -> Self {
         let (state, since, reason, until) = match standing {
-            Standing::Well => (CallsState::Well, None, None, None),
-            Standing::Held { since, reason } => (CallsState::Held, Some(since), reason, None),
-            Standing::Away { since, reason, next_probe } => {
+            CallState::Well => (CallsState::Well, None, None, None),
+            CallState::Held { since, reason } => (CallsState::Held, Some(since), reason, None),
+            CallState::Away { since, reason, next_probe } => {
                 (CallsState::Away, Some(since), Some(reason.to_string()), Some(next_probe))
             }
-            Standing::Paused { until } => (CallsState::Paused, None, None, Some(until)),
-            Standing::InTrouble { since, reason, .. } => {
+            CallState::Paused { until } => (CallsState::Paused, None, None, Some(until)),
+            CallState::InTrouble { since, reason, .. } => {
                 (CallsState::InTrouble, Some(since), Some(reason.to_string()), None)
             }
-            Standing::Draining { since } => (CallsState::Draining, Some(since), None, None),
+            CallState::Draining { since } => (CallsState::Draining, Some(since), None, None),
         };
         Self { state, since: since.map(Timestamp::shown), reason, until: until.map(Timestamp::shown) }
     }
@@ -225,7 +225,7 @@ async fn resume<B: Backend>(backend: &B, scope: Scope) -> Result<Json<Calls>, Pr
 }
 
 fn shown<B: Backend>(backend: &B, gate: &Gate) -> Json<Calls> {
-    Json(gate.standing(backend.stack().env.now()).into())
+    Json(gate.call_state(backend.stack().env.now()).into())
 }
 
 /// Only calls of routes that are in force are held back: nobody would look at another gate.

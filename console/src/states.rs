@@ -1,7 +1,7 @@
 //! How tasks, batches and fan-outs stand, in the words that the browser and a terminal use.
 
 use groupage_core::domain::batch::{Batch, FollowUp, Status};
-use groupage_core::domain::gate::Standing;
+use groupage_core::domain::gate::CallState;
 use groupage_core::domain::shown::Shown;
 use groupage_core::domain::tracker::{State, Tracker};
 use groupage_core::domain::why::Why;
@@ -69,16 +69,16 @@ pub fn calls(number: u32) -> String {
 
 /// Whether calls are held back, and how they fare.
 #[must_use]
-pub fn standing(standing: &Standing, now: Timestamp) -> String {
+pub fn standing(standing: &CallState, now: Timestamp) -> String {
     match standing {
-        Standing::Well => "well".to_owned(),
-        Standing::Held { since, .. } => format!("held by a person, {}", relative(*since, now)),
-        Standing::Away { since, .. } => format!("the downstream is away since {}", relative(*since, now)),
-        Standing::Paused { until } => format!("paused, ends {}", relative(*until, now)),
-        Standing::InTrouble { since, failures, .. } => {
+        CallState::Well => "well".to_owned(),
+        CallState::Held { since, .. } => format!("held by a person, {}", relative(*since, now)),
+        CallState::Away { since, .. } => format!("the downstream is away since {}", relative(*since, now)),
+        CallState::Paused { until } => format!("paused, ends {}", relative(*until, now)),
+        CallState::InTrouble { since, failures, .. } => {
             format!("in trouble: {} failed since {}", calls(*failures), relative(*since, now))
         }
-        Standing::Draining { since } => format!("goes on slowly since {}", relative(*since, now)),
+        CallState::Draining { since } => format!("goes on slowly since {}", relative(*since, now)),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use groupage_aws::{Dynamo, System};
-use groupage_core::domain::gate::{Gate, Scope, Standing};
+use groupage_core::domain::gate::{CallState, Gate, Scope};
 use groupage_core::domain::{Target, Timestamp};
 use groupage_core::ports::{Census, Env, Gates};
 use groupage_core::routes::Routes;
@@ -50,7 +50,7 @@ pub async fn show(store: &Dynamo, routes: Option<&Routes>, all_targets: bool, ou
     for route in routes.into_iter().flat_map(Routes::iter) {
         let scope = Scope::Route(route.name.clone());
         let gate = store.gate(&scope).await?;
-        for target in gate.health.targets.keys() {
+        for target in gate.pauses.targets.keys() {
             let own = match targets.remove(target) {
                 Some(gate) => gate,
                 None => store.gate(&Scope::Target(target.clone())).await?,
@@ -60,7 +60,7 @@ pub async fn show(store: &Dynamo, routes: Option<&Routes>, all_targets: bool, ou
         shown.push(Shown::of(&scope, &gate, now));
     }
     let targets = targets.into_iter().map(|(target, gate)| Shown::of(&Scope::Target(target), &gate, now));
-    shown.extend(targets.filter(|target| target.state != Standing::Well.word()));
+    shown.extend(targets.filter(|target| target.state != CallState::Well.word()));
     output.sheet(&shown, || match shown.as_slice() {
         [] => Sheet::line("no routes are pushed yet"),
         shown => sheet(shown, now),
@@ -71,14 +71,16 @@ pub async fn show(store: &Dynamo, routes: Option<&Routes>, all_targets: bool, ou
 impl Shown {
     /// What a gate comes to for people.
     pub fn of(scope: &Scope, gate: &Gate, now: Timestamp) -> Self {
-        let standing = gate.standing(now);
+        let standing = gate.call_state(now);
         let (since, reason, until) = match &standing {
-            Standing::Well => (None, None, None),
-            Standing::Held { since, reason } => (Some(*since), reason.clone(), None),
-            Standing::Away { since, reason, next_probe } => (Some(*since), Some(reason.to_string()), Some(*next_probe)),
-            Standing::Paused { until } => (None, None, Some(*until)),
-            Standing::InTrouble { since, reason, .. } => (Some(*since), Some(reason.to_string()), None),
-            Standing::Draining { since } => (Some(*since), None, None),
+            CallState::Well => (None, None, None),
+            CallState::Held { since, reason } => (Some(*since), reason.clone(), None),
+            CallState::Away { since, reason, next_probe } => {
+                (Some(*since), Some(reason.to_string()), Some(*next_probe))
+            }
+            CallState::Paused { until } => (None, None, Some(*until)),
+            CallState::InTrouble { since, reason, .. } => (Some(*since), Some(reason.to_string()), None),
+            CallState::Draining { since } => (Some(*since), None, None),
         };
         let (route, target) = match scope {
             Scope::Route(route) => (Some(route.to_string()), None),
@@ -119,11 +121,11 @@ pub fn sheet(shown: &[Shown], now: Timestamp) -> Sheet {
 }
 
 /// How it is meant.
-pub const fn tone(standing: &Standing) -> Tone {
+pub const fn tone(standing: &CallState) -> Tone {
     match standing {
-        Standing::Well => Tone::Good,
-        Standing::Held { .. } | Standing::Away { .. } | Standing::InTrouble { .. } => Tone::Bad,
-        Standing::Paused { .. } | Standing::Draining { .. } => Tone::Wary,
+        CallState::Well => Tone::Good,
+        CallState::Held { .. } | CallState::Away { .. } | CallState::InTrouble { .. } => Tone::Bad,
+        CallState::Paused { .. } | CallState::Draining { .. } => Tone::Wary,
     }
 }
 

@@ -142,7 +142,7 @@ fn sheet(one: &OneTarget, now: Timestamp) -> Sheet {
         ]
     });
     let gates = one.gates.iter().map(|seen| {
-        let standing = seen.gate.standing(now);
+        let standing = seen.gate.call_state(now);
         let whose = match seen.of {
             Of::Route => "its route",
             Of::Target => "this Target",

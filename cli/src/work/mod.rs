@@ -212,10 +212,10 @@ impl Post {
                     return Ok(());
                 }
                 let turned = self.turn(&mut worker).await;
-                let Refusals { untold, undeliverable, refusal } = self.announced.take();
-                if untold + undeliverable > 0 {
+                let Refusals { unsent, undeliverable, refusal } = self.announced.take();
+                if unsent + undeliverable > 0 {
                     let refusal = refusal.unwrap_or_default();
-                    tracing::warn!(untold, undeliverable, refusal, "notices of outages are refused");
+                    tracing::warn!(unsent, undeliverable, refusal, "notices of outages are refused");
                 }
                 match turned {
                     Ok(true) => self.pause.reset(),

@@ -1,7 +1,7 @@
 //! The calls of a route or a Target are held back by hand, and let go on.
 
 use groupage_core::domain::Timestamp;
-use groupage_core::domain::gate::{Scope, Standing};
+use groupage_core::domain::gate::{CallState, Scope};
 use groupage_core::domain::why::Seen;
 use groupage_core::steps::hold::MAX_REASON_BYTES;
 use maud::{Markup, html};
@@ -21,7 +21,7 @@ pub fn scope(fields: &Fields) -> Result<Scope, Refused> {
 pub fn form(visit: &Visit<'_>, scope: &Scope, gates: &[Seen], now: Timestamp) -> Markup {
     let gate = scope.key();
     let own = gates.iter().find(|seen| seen.of == scope.of());
-    let is_held = own.is_some_and(|seen| matches!(seen.gate.standing(now), Standing::Held { .. }));
+    let is_held = own.is_some_and(|seen| matches!(seen.gate.call_state(now), CallState::Held { .. }));
     let is_closed = own.is_some_and(|seen| seen.closed(now).is_some());
     let fields = vec![("act".to_owned(), "pause".to_owned()), ("gate".to_owned(), gate.clone())];
     let refusal = refusal(visit, "pause");
@@ -51,6 +51,6 @@ pub async fn perform(visit: &Visit<'_>, scope: &Scope, held: Option<&str>) -> Re
         }
         None => (visit.holding().resume(scope).await?, "gates let calls go on"),
     };
-    let standing = gate.standing(visit.now);
+    let standing = gate.call_state(visit.now);
     Ok(Report { done: 1, what, each: vec![(scope.key(), format!("stands as {}", standing.word()))] })
 }

@@ -89,7 +89,7 @@ fn needs(visit: &Visit<'_>, depths: &[Depth], gates: &[(RouteName, Seen)]) -> Ve
         let what = html! { a href=(address) { "route " (id(route.as_str())) } ": " (standing(seen, visit.now)) };
         needs.push(Need { what });
     }
-    for (target, held) in gates.iter().flat_map(|(_, seen)| &seen.gate.health.targets) {
+    for (target, held) in gates.iter().flat_map(|(_, seen)| &seen.gate.pauses.targets) {
         let what =
             html! { "Target " (crate::page::target(target)) ": held by a person since " (time(held.since, visit.now)) };
         needs.push(Need { what });

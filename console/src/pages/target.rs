@@ -1,6 +1,6 @@
 //! One Target: what waits, why, its leader, its open batch, and the gates before its calls.
 
-use groupage_core::domain::gate::{Of, Scope, Standing};
+use groupage_core::domain::gate::{CallState, Of, Scope};
 use groupage_core::domain::why::Seen;
 use groupage_core::domain::{Target, Timestamp};
 use groupage_core::steps::look::{OneShard, OneTarget};
@@ -118,20 +118,20 @@ pub fn rate(seen: &Seen) -> Markup {
 
 /// Whether calls are held back now, and how they fare.
 pub fn standing(seen: &Seen, now: Timestamp) -> Markup {
-    match seen.gate.standing(now) {
-        Standing::Well => html! { "well" },
-        Standing::Held { since, reason } => html! {
+    match seen.gate.call_state(now) {
+        CallState::Well => html! { "well" },
+        CallState::Held { since, reason } => html! {
             strong { "held by a person" } " since " (time(since, now)) @if let Some(reason) = reason { ": " (text(&reason)) }
         },
-        Standing::Away { since, reason, next_probe } => html! {
+        CallState::Away { since, reason, next_probe } => html! {
             strong { "the downstream is away" } " since " (time(since, now)) ": " (id(reason.as_str())) "; next probe "
             (time(next_probe, now))
         },
-        Standing::Paused { until } => html! { strong { "paused" } ", ends " (time(until, now)) },
-        Standing::InTrouble { since, reason, failures } => html! {
+        CallState::Paused { until } => html! { strong { "paused" } ", ends " (time(until, now)) },
+        CallState::InTrouble { since, reason, failures } => html! {
             strong { "in trouble" } " since " (time(since, now)) ": " (failures) " calls failed, " (id(reason.as_str()))
         },
-        Standing::Draining { since } => html! { "goes on slowly since " (time(since, now)) },
+        CallState::Draining { since } => html! { "goes on slowly since " (time(since, now)) },
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt;
 use groupage_core::domain::batch::{Batch, Member, Status};
-use groupage_core::domain::gate::{Gate, News, Scope};
+use groupage_core::domain::gate::{Gate, OutboxEntry, Scope};
 use groupage_core::domain::{Exception, NotificationQueue, Round, TaskId, task};
 use groupage_core::ports::{Census, Destination};
 
@@ -211,7 +211,7 @@ fn outages_are_told(world: &World) -> Vec<String> {
         Plan::At(..) | Plan::Random(_) => false,
     };
     let untold = |(scope, gate): (Scope, Gate)| {
-        let due = gate.health.news.iter().filter_map(News::next);
+        let due = gate.outbox.entries.iter().filter_map(OutboxEntry::unsent);
         due.map(|event| format!("what follows happens: {event:?} of {scope:?} is not told")).collect::<Vec<_>>()
     };
     if all_sent { world.tables().gates().into_iter().flat_map(untold).collect() } else { Vec::new() }

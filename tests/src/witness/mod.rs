@@ -87,7 +87,7 @@ impl Witness {
 
     fn look_at_holds(&self, scope: &Scope, old: &Gate, new: &Gate) {
         let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
-        match (old.health.held.is_some(), new.health.held.is_some()) {
+        match (old.pauses.all.is_some(), new.pauses.all.is_some()) {
             (false, true) => holds.push((scope.clone(), Instant::now(), None)),
             (true, false) => {
                 let of_gate = holds.iter_mut().filter(|(other, _, end)| other == scope && end.is_none());
@@ -282,7 +282,7 @@ impl layer::Gates for Witness {
 impl Witness {
     async fn shorten_pause(&self, scope: &Scope) -> Result<()> {
         if self.mutation == Some(Mutation::PartialWritesShortenPauses)
-            && let Some(held) = self.tables.gate(scope).await?.health.held
+            && let Some(held) = self.tables.gate(scope).await?.pauses.all
         {
             self.tables.keep_gate_as(scope, &Gate::default(), held.since);
         }

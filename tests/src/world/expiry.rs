@@ -24,6 +24,6 @@ impl World {
 
     fn held(&self) -> Vec<Scope> {
         let gates = self.tables().gates().into_iter();
-        gates.filter(|(_, gate)| gate.health.held.is_some()).map(|(scope, _)| scope).collect()
+        gates.filter(|(_, gate)| gate.pauses.all.is_some()).map(|(scope, _)| scope).collect()
     }
 }

@@ -10,7 +10,7 @@ use groupage_core::ports::{Answer, Destination, Env, NoAnswer, Outgoing};
 use groupage_core::steps::hold::Holding;
 use groupage_tests::clock::in_virtual_time;
 use groupage_tests::downstream::{Scripted, Seen, ok, status};
-use groupage_tests::process::{Lasting, Refusing};
+use groupage_tests::process::{Lasting, Outage, Refusing};
 use groupage_tests::promises::broken;
 use groupage_tests::scenario::parcel;
 use groupage_tests::world::{Setting, World};
@@ -166,7 +166,7 @@ fn a_route_whose_settings_can_read_no_answer_stops_until_they_are_changed() {
             let told = Destination::Notification(NotificationQueue::Default);
             assert_eq!(notices(&world, &told), of_outages(&[("began", "parcels")]));
             let holding = Holding { store: world.store.inner(), env: &world.env };
-            assert_eq!(holding.show(&scope).await.unwrap().standing(world.env.now()).word(), "held");
+            assert_eq!(holding.show(&scope).await.unwrap().call_state(world.env.now()).word(), "held");
             holding.resume(&scope).await.unwrap();
             world.run_to_rest().await.unwrap();
             assert_eq!(broken(&world, &(0..20).map(|n| format!("p{n}")).collect()), Vec::<String>::new());
@@ -234,7 +234,47 @@ fn a_route_may_tell_nobody_of_outages() {
         world.run_to_rest().await.expect("it comes to rest");
         assert!(world.downstream.ledger().len() > 7, "there was an outage");
         assert_eq!(notices(&world, &Destination::Notification(NotificationQueue::Default)), Vec::new());
-        assert!(world.tables().gates().iter().all(|(_, gate)| gate.health.news.is_empty()));
+        assert!(world.tables().gates().iter().all(|(_, gate)| gate.outbox.entries.is_empty()));
+    });
+}
+
+#[test]
+fn a_probe_is_made_in_time_though_the_batches_that_would_make_it_are_cancelled() {
+    for left in 0..3 {
+        in_virtual_time(async {
+            let begun = Instant::now();
+            let is_away = move |seen: &Seen| seen.at.duration_since(begun).as_secs() < 2 * 3_600;
+            let script = move |seen: &Seen, _| Ok(if is_away(seen) { status(503, None) } else { ok("") });
+            let setting = Setting { seed: 5, latency_ms: 4, patience_ms: 30 * HOUR_MS, ..Setting::default() };
+            let world = World::new(setting, &routes("limits: { pause: route }"), Scripted::new(Box::new(script)));
+            world.send(&(0..3).map(|n| parcel(n, n)).collect::<Vec<_>>());
+            let gone: Vec<&str> = (0..3).filter(|n| *n != left).map(|n| ["p0", "p1", "p2"][n]).collect();
+            world.cancel_later(HOUR_MS, &gone);
+            world.run_to_rest().await.expect("it comes to rest");
+            let calls = world.downstream.ledger();
+            let pauses = calls.windows(2).map(|two| two[1].at.duration_since(two[0].at).as_secs());
+            let longest = pauses.max().unwrap_or_default();
+            assert!(calls.len() > 100 && longest <= 110, "{longest} s without a probe, by p{left} at last");
+        });
+    }
+}
+
+#[test]
+fn a_retry_after_is_heeded_though_the_breakers_table_refuses_its_write() {
+    in_virtual_time(async {
+        let outage = Some(Outage { step: "batch-handler", call: "store_gate", for_ms: 2 * HOUR_MS });
+        let lasting = Lasting { outage, ..Lasting::default() };
+        let patience_ms = 30 * HOUR_MS;
+        let setting = Setting { seed: 5, latency_ms: 4, patience_ms, lasting, ..Setting::default() };
+        let script = |_: &Seen, before| Ok(if before == 0 { status(429, Some(600 * SECOND_MS)) } else { ok("") });
+        let world = World::new(setting, &routes("retry: { attempts: 1 }"), Scripted::new(Box::new(script)));
+        world.send(&[parcel(0, 0)]);
+        world.run_to_rest().await.expect("it comes to rest");
+        assert_eq!(broken(&world, &BTreeSet::from(["p0".to_owned()])), Vec::<String>::new());
+        assert!(matches!(world.tables().tasks()[0].status, Status::Succeeded { .. }), "it has not failed");
+        let calls = world.downstream.ledger();
+        let pause_s = calls[1].at.duration_since(calls[0].at).as_secs();
+        assert!(calls.len() == 2 && (600..640).contains(&pause_s), "{} calls, {pause_s} s apart", calls.len());
     });
 }
 
@@ -380,7 +420,7 @@ fn a_target_can_be_held_by_itself() {
             let calls =
                 |truck| world.downstream.answered().iter().map(|(seen, _)| seen.clone()).filter(called(truck)).count();
             assert!(calls(0) > 0 && calls(1) == 0 && calls(2) > 0, "{pause}");
-            assert_eq!(holding.show(&scope).await.unwrap().standing(world.env.now()).word(), "held");
+            assert_eq!(holding.show(&scope).await.unwrap().call_state(world.env.now()).word(), "held");
             holding.resume(&scope).await.unwrap();
             world.run_to_rest().await.unwrap();
             assert_eq!(broken(&world, &(0..50).map(|n| format!("p{n}")).collect()), Vec::<String>::new());

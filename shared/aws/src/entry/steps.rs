@@ -247,11 +247,11 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
         Outcome::FollowedUp(settled) => counts.add_repeated(&settled),
         Outcome::Nothing => {}
     }));
-    let Refusals { untold, undeliverable, refusal } = announced.take();
+    let Refusals { unsent, undeliverable, refusal } = announced.take();
     let refusal = refusal.unwrap_or_default();
-    if untold > 0 {
-        warn!(untold, refusal, "notices of outages are refused; the gates remember which, and they are sent again");
-        handled.counts.add(Metric::NoticesRefused, untold);
+    if unsent > 0 {
+        warn!(unsent, refusal, "notices of outages are refused; the gates remember which, and they are sent again");
+        handled.counts.add(Metric::NoticesRefused, unsent);
     }
     if undeliverable > 0 {
         error!(undeliverable, refusal, "notices of outages were refused for a day: they are in the rejected queue");

@@ -12,7 +12,7 @@ use crate::dynamo::expression::{Clause, Terms};
 use crate::dynamo::item::{Item, text};
 use crate::fault::failed;
 use crate::meter::Place;
-use crate::tables::gates::{HEALTH, told_of};
+use crate::tables::gates::{BREAKER, told_of};
 use crate::tables::locks::{LOCK_HOLDER, lock_of};
 use crate::tables::tasks::{STATUS, task_of};
 
@@ -25,7 +25,7 @@ impl Census for Dynamo {
     }
 
     async fn gates_to_tell_of(&self) -> Result<Vec<(Scope, Gate)>> {
-        let told = Clause::Present(HEALTH);
+        let told = Clause::Present(BREAKER);
         let items = self.scan("scan the gates", &self.tables.locks, Place::Locks, &told).await?;
         items.into_iter().map(told_of).collect()
     }

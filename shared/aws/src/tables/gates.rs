@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::ReturnValue;
-use groupage_core::domain::gate::{Flow, Gate, Health, RateLimiter, Scope, Semaphore, WaitQueue};
+use groupage_core::domain::gate::{
+    Breaker, Flow, Gate, OutageOutbox, Pauses, RateLimiter, Scope, Semaphore, WaitQueue,
+};
 use groupage_core::domain::time::IDLE_MS;
 use groupage_core::domain::{BatchId, Revision, Timestamp};
 use groupage_core::ports::{Error, Gates, Result, Stored};
@@ -22,8 +24,8 @@ const LAST: &str = "L";
 const RETURNED: &str = "Returned";
 const LEFT_MS: &str = "LeftMs";
 const MOVED: &str = "Moved";
-/// There only if there is something to tell.
-pub(crate) const HEALTH: &str = "Health";
+/// There only if calls failed or recover.
+pub(crate) const BREAKER: &str = "Breaker";
 
 /// A gate as its item says it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,8 +52,12 @@ struct StoredGate {
     left_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latest: Option<String>,
-    #[serde(default, skip_serializing_if = "Health::is_well")]
-    health: Health,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    breaker: Breaker,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pauses: Pauses,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    outbox: OutageOutbox,
     ttl: u64,
 }
 
@@ -98,7 +104,9 @@ impl StoredGate {
             returned: gate.permits.returned.into(),
             left_ms: gate.permits.left_ms,
             latest: gate.latest.clone(),
-            health: gate.health.clone(),
+            breaker: gate.breaker.clone(),
+            pauses: gate.pauses.clone(),
+            outbox: gate.outbox.clone(),
             ttl: gate.lasts_until(now).plus_ms(IDLE_MS).as_secs(),
         }
     }
@@ -131,7 +139,9 @@ fn gate_of(key: &str, item: Item) -> Result<Gate> {
         rate: RateLimiter { tat: stored.tat },
         queue: WaitQueue { served: stored.served, moved: stored.moved, flows },
         latest: stored.latest,
-        health: stored.health,
+        breaker: stored.breaker,
+        pauses: stored.pauses,
+        outbox: stored.outbox,
     })
 }
 
@@ -193,7 +203,7 @@ impl Gates for Dynamo {
 
 #[cfg(test)]
 mod tests {
-    use groupage_core::domain::gate::{Admission, Asks, Event, Heeds, Limits, Tried};
+    use groupage_core::domain::gate::{Admission, Asks, BreakerPolicy, Event, Limits, Sent};
     use groupage_core::domain::outcome::{Failure, Fault, Reason};
 
     use super::*;
@@ -209,7 +219,7 @@ mod tests {
             rate: RateLimiter { tat: Timestamp(4) },
             queue: WaitQueue { served: 3, moved: Timestamp(2), flows: [(0, flow(5)), (1 << 40, flow(19))].into() },
             latest: Some("c".to_owned()),
-            health: Health::default(),
+            ..Gate::default()
         };
         let stored = StoredGate::of("#route:r", &gate, Timestamp(1_000));
         assert_eq!(stored.ttl, Timestamp(9_000).plus_ms(IDLE_MS).as_secs());
@@ -223,8 +233,8 @@ mod tests {
     fn what_an_outage_and_a_person_leave_at_a_gate_survives_storage_until_it_is_told_or_ended() {
         let failure = Failure { reason: Reason::new("http_503"), retry_after_ms: Some(7), fault: Fault::Ours };
         let (a, b) = (BatchId::new("a"), BatchId::new("b"));
-        let heeds = Heeds { longest_pause_ms: 5, tells: true };
-        let open = Gate::default().failed((&a, &a), &failure, heeds, Timestamp(1)).0.unwrap();
+        let policy = BreakerPolicy { longest_pause_ms: 5, notifies: true };
+        let open = Gate::default().failed((&a, &a), &failure, policy, Timestamp(1)).0.unwrap();
         let (limits, later) = (Limits::default(), Timestamp(100_000));
         let Admission::Admitted(Some(probed), _) = open.admit(&b, Asks::Anew, limits, later, Timestamp(200_000)) else {
             panic!("it may probe")
@@ -232,8 +242,8 @@ mod tests {
         let closed = probed.answered(&b, later).unwrap();
         let held = closed.held(Some("a deployment".to_owned()), later).unwrap();
         let tell = |gate: &Gate, event| {
-            let tried = [Tried { since: Timestamp(1), event, is_told: true }];
-            gate.announced(&tried, later).unwrap()
+            let sent = [Sent { since: Timestamp(1), event, is_sent: true }];
+            gate.notified(&sent, later).unwrap()
         };
         let told = tell(&tell(&closed, Event::Began), Event::Ended);
         for gate in [&open, &probed, &closed, &held, &told] {

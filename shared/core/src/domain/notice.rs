@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 pub use super::destination::NotificationQueue;
-use super::gate::{Event, News, Scope};
+use super::gate::{Event, OutboxEntry, Scope};
 use super::id::{BatchId, Round, RouteName, StreamId, Target, TaskId, TrackerId};
 use super::outcome::Reason;
 use super::stream::{Offset, Stream};
@@ -218,7 +218,7 @@ pub struct OfOutage {
 }
 
 /// The notice of an outage behind the gate of this scope.
-pub fn of_outage(scope: &Scope, news: &News, event: Event) -> CloudEvent<OfOutage> {
+pub fn of_outage(scope: &Scope, entry: &OutboxEntry, event: Event) -> CloudEvent<OfOutage> {
     let target = match scope {
         Scope::Route(_) => None,
         Scope::Target(target) => Some(target.value().to_owned()),
@@ -230,18 +230,18 @@ pub fn of_outage(scope: &Scope, news: &News, event: Event) -> CloudEvent<OfOutag
     let route = scope.route();
     CloudEvent {
         specversion: "1.0",
-        id: format!("outage/{}/{}/{word}", scope.key(), news.since.0),
+        id: format!("outage/{}/{}/{word}", scope.key(), entry.since.0),
         source: format!("groupage/{route}"),
         kind,
         subject: target.clone().unwrap_or_else(|| route.to_string()),
-        time: news.at(event).shown(),
+        time: entry.at(event).shown(),
         datacontenttype: "application/json",
         data: OfOutage {
             route,
             target,
-            reason: news.reason.clone(),
-            change: news.reason.remedy(),
-            since: news.since.shown(),
+            reason: entry.reason.clone(),
+            change: entry.reason.remedy(),
+            since: entry.since.shown(),
         },
     }
 }
@@ -317,16 +317,16 @@ mod tests {
 
     #[test]
     fn an_outage_is_told_when_it_begins_and_when_it_ends() {
-        let news = News {
+        let entry = OutboxEntry {
             since: Timestamp(1_000),
             began: Timestamp(2_000),
             reason: Reason::new("http_503"),
-            is_told: true,
+            is_notified: true,
             ended: Some(Timestamp(9_000)),
-            again: None,
+            retry_at: None,
         };
         let (parcels, target) = (RouteName::new("parcels"), Target::of(&RouteName::new("parcels"), "truck-7"));
-        let json = |scope, event| serde_json::to_value(of_outage(&scope, &news, event)).unwrap();
+        let json = |scope, event| serde_json::to_value(of_outage(&scope, &entry, event)).unwrap();
         let began = json(Scope::Route(parcels), Event::Began);
         assert_eq!((&began["id"], &began["type"]), (&"outage/#route:parcels/1000/began".into(), &OUTAGE_BEGAN.into()));
         assert_eq!((&began["subject"], &began["time"]), (&"parcels".into(), &"1970-01-01T00:00:02.000Z".into()));

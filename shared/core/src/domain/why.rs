@@ -1,7 +1,7 @@
 //! Why something waits, as people are told. It is decided from what was read, and nothing is decided from it.
 
 use super::batch::{Batch, FollowUp, Status};
-use super::gate::{Gate, Limits, Of, Standing};
+use super::gate::{CallState, Gate, Limits, Of};
 use super::id::SessionId;
 use super::lock::Lock;
 use super::outcome::Reason;
@@ -115,12 +115,12 @@ impl Seen {
     #[must_use]
     pub fn closed(&self, now: Timestamp) -> Option<Why> {
         let of = self.of;
-        match self.gate.standing(now) {
-            Standing::Held { since, reason } => Some(Why::Held { of, since, reason }),
-            Standing::Away { since, reason, next_probe } => Some(Why::Away { of, since, reason, next_probe }),
-            Standing::Paused { until } => Some(Why::Pause { of, until }),
+        match self.gate.call_state(now) {
+            CallState::Held { since, reason } => Some(Why::Held { of, since, reason }),
+            CallState::Away { since, reason, next_probe } => Some(Why::Away { of, since, reason, next_probe }),
+            CallState::Paused { until } => Some(Why::Pause { of, until }),
             // Calls are made.
-            Standing::Well | Standing::InTrouble { .. } | Standing::Draining { .. } => None,
+            CallState::Well | CallState::InTrouble { .. } | CallState::Draining { .. } => None,
         }
     }
 
@@ -200,7 +200,7 @@ impl Why {
 mod tests {
     use super::*;
     use crate::domain::batch::Claim;
-    use crate::domain::gate::{Flow, Heeds, OUTAGE_AFTER, RateLimiter, Ticket, WaitQueue};
+    use crate::domain::gate::{BreakerPolicy, Flow, OPENS_AFTER, RateLimiter, Ticket, WaitQueue};
     use crate::domain::id::{BatchId, Fence, Round, Seq, Target, TaskId, WorkflowId};
     use crate::domain::lock::Holder;
     use crate::domain::outcome::{Failure, Fault, Results};
@@ -274,9 +274,9 @@ mod tests {
             BatchId::new("k"),
             Failure { reason: Reason::new("http_503"), retry_after_ms: None, fault: Fault::Downstream },
         );
-        let heeds = Heeds { longest_pause_ms: 60_000, tells: true };
-        let failed = |gate: Gate| gate.failed((&key, &key), &failure, heeds, NOW).0.unwrap_or(gate);
-        let away = (0..OUTAGE_AFTER).fold(Gate::default(), |gate, _| failed(gate));
+        let policy = BreakerPolicy { longest_pause_ms: 60_000, notifies: true };
+        let failed = |gate: Gate| gate.failed((&key, &key), &failure, policy, NOW).0.unwrap_or(gate);
+        let away = (0..OPENS_AFTER).fold(Gate::default(), |gate, _| failed(gate));
         let waits = frozen().claimed(Claim { session: SessionId::new("r/s") }).paused(Timestamp(2_000));
         let why = waits.waits_for(&[seen(Of::Target, limits, away)], NOW);
         assert!(matches!(why, Some(Why::Away { of: Of::Target, since: NOW, .. })), "{why:?}");

@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::domain::batch::Batch;
-use crate::domain::gate::{Gate, Scope};
+use crate::domain::gate::{Breaker, Gate, Scope};
 use crate::domain::lock::Lock;
 use crate::domain::session::Session;
 use crate::domain::shelf::{Bookmarks, Shelf};
@@ -150,7 +150,7 @@ impl MemoryStore {
 impl Census for MemoryStore {
     async fn gates_to_tell_of(&self) -> Result<Vec<(Scope, Gate)>> {
         let tables = self.tables();
-        let told = tables.gates.iter().filter(|(_, gate)| !gate.health.is_well());
+        let told = tables.gates.iter().filter(|(_, gate)| gate.breaker != Breaker::default());
         Ok(told.map(|(scope, gate)| (scope.clone(), gate.clone())).collect())
     }
 

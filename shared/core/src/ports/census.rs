@@ -11,7 +11,7 @@ port! {
         /// All locks that somebody holds.
         async fn held_locks(&self) -> Result<Vec<(Target, Lock)>>;
 
-        /// All gates of which there is something to tell: calls failed there, or a person holds them back.
+        /// All limiters whose circuit breaker has something to tell: calls failed there, or recover.
         async fn gates_to_tell_of(&self) -> Result<Vec<(Scope, Gate)>>;
 
         /// All tasks that are neither succeeded nor failed.

@@ -6,7 +6,7 @@
 
 use super::Error;
 use super::admit::Gatekeeper;
-use crate::domain::gate::{Gate, MOST_HELD, Scope};
+use crate::domain::gate::{Gate, MOST_PAUSED, Scope};
 use crate::ports::{Env, Gates};
 
 /// Gates by hand, over their ports.
@@ -28,7 +28,7 @@ pub enum Refused {
     #[error("a reason is one line of at most {MAX_REASON_BYTES} bytes")]
     BadReason,
     /// More Targets than a gate's item has room for.
-    #[error("{MOST_HELD} Targets of this route are held back already: pause the route, or resume some of them")]
+    #[error("{MOST_PAUSED} Targets of this route are held back already: pause the route, or resume some of them")]
     TooMany,
 }
 
@@ -49,7 +49,7 @@ impl<S: Gates, E: Env> Holding<'_, S, E> {
             Scope::Target(target) => {
                 let held = |gate: &Gate, now| gate.target_held(target, reason(), now);
                 let route = self.gatekeeper().turn(&of_route, held).await?;
-                let is_held = route.health.targets.contains_key(target);
+                let is_held = route.pauses.targets.contains_key(target);
                 let gate = self.store.gate(scope).await?.of_target(target, &route);
                 Ok(is_held.then_some(gate).ok_or(Refused::TooMany))
             }

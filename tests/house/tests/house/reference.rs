@@ -46,7 +46,7 @@ fn state_diagrams_have_the_states_of_the_code() {
     for (page, sources) in [
         ("docs/design/batches.md", &["shared/core/src/domain/batch/status.rs"][..]),
         ("docs/reference/task-message.md", &task[..]),
-        ("docs/design/gates.md", &["shared/core/src/domain/gate/standing.rs"][..]),
+        ("docs/design/gates.md", &["shared/core/src/domain/gate/call_state.rs"][..]),
         ("docs/design/trackers.md", &["shared/core/src/domain/tracker/mod.rs"][..]),
         ("docs/design/streams.md", &["shared/core/src/domain/stream/state.rs"][..]),
     ] {

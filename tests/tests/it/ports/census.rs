@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use groupage_core::domain::gate::Scope;
+use groupage_core::domain::gate::{BreakerPolicy, Scope};
+use groupage_core::domain::outcome::{Failure, Fault};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, OnDynamo};
@@ -26,7 +27,10 @@ async fn everything_not_at_rest_is_found(store: &(impl Store + Census)) {
     store.store_gate(&Scope::Route(RouteName::new("r")), &gate, Timestamp(0)).await.unwrap();
     assert_eq!(store.held_locks().await.unwrap(), [(target("held"), lock_of(&held))]);
     assert_eq!(store.gates_to_tell_of().await.unwrap(), [], "a pause ends by itself");
-    let (scope, told) = (Scope::Target(target("held")), Gate::default().held(None, Timestamp(3)).unwrap());
+    let (id, policy) = (BatchId::new("b"), BreakerPolicy { longest_pause_ms: 0, notifies: false });
+    let failure = Failure { reason: Reason::new("http_503"), retry_after_ms: None, fault: Fault::Downstream };
+    let (told, _) = Gate::default().failed((&id, &id), &failure, policy, Timestamp(3));
+    let (scope, told) = (Scope::Target(target("held")), told.unwrap());
     store.store_gate(&scope, &told, Timestamp(3)).await.unwrap();
     assert_eq!(store.gates_to_tell_of().await.unwrap(), [(scope, told)]);
 

@@ -45,7 +45,7 @@ async fn a_gate_that_a_person_holds_outlives_tickets_of_those_who_saw_it_before(
         let _: Option<Gate> = store.take_ticket(&route(), flow, stride).await.unwrap();
     }
     store.expire(LATER).await;
-    assert_eq!(store.gate(&route()).await.unwrap().health.held, held.health.held, "a pause by hand ends by hand");
+    assert_eq!(store.gate(&route()).await.unwrap().pauses.all, held.pauses.all, "a pause by hand ends by hand");
 }
 
 async fn an_idle_gate_expires_a_week_after_its_last_use(store: impl Fixture) {

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use groupage_aws::{Dynamo, RouteTable};
 use groupage_core::domain::answer::{Excerpt, Excerpts};
 use groupage_core::domain::batch::{Assumes, Claim};
-use groupage_core::domain::gate::{Admission, Asks, Gate, Heeds, Limits, Scope};
+use groupage_core::domain::gate::{Admission, Asks, BreakerPolicy, Gate, Limits, Scope};
 use groupage_core::domain::lane::{Lane, Numbering, OnFailure, Place, Queued};
 use groupage_core::domain::list::{Addition, Life, Options, Purpose, Put, Record, Reservation, Slot, Tail};
 use groupage_core::domain::outcome::{self, Exception, Fault};
@@ -179,17 +179,17 @@ async fn write_gates(store: &Dynamo) {
         assert_eq!(store.store_gate(&parcels, gate, NOW).await.unwrap(), Stored::Yes);
     }
     let mut gate = Gate::default();
-    let heeds = Heeds { longest_pause_ms: 60_000, tells: true };
+    let policy = BreakerPolicy { longest_pause_ms: 60_000, notifies: true };
     let failure = outcome::Failure { reason: Reason::new("http_500"), retry_after_ms: None, fault: Fault::Downstream };
     for n in 0..20 {
         let call = BatchId::new(format!("b{n}"));
-        let (next, _) = gate.failed((&call, &call), &failure, heeds, NOW.plus_ms(n * 9_000));
+        let (next, _) = gate.failed((&call, &call), &failure, policy, NOW.plus_ms(n * 9_000));
         if let Some(next) = next {
             assert_eq!(store.store_gate(&away, &next, NOW).await.unwrap(), Stored::Yes);
             gate = next;
         }
     }
-    assert!(gate.health.outage().is_some());
+    assert!(gate.breaker.outage().is_some());
     assert_eq!(store.store_gate(&of_target, &one, NOW).await.unwrap(), Stored::Yes);
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Batch;
 use super::bisection::Bisection;
-use crate::domain::gate::Setback;
+use crate::domain::gate::FailureClass;
 use crate::domain::id::TaskId;
 use crate::domain::outcome::{Attempted, Reason, Said};
 use crate::domain::retry::Policy;
@@ -42,13 +42,13 @@ pub enum Unlucky {
 impl Batch {
     /// This batch, whose call has just failed: it is excused, and earlier ones count that turned out to be its own
     /// fault.
-    pub fn set_back(self, setback: Setback, policy: &Policy) -> Self {
+    pub fn excused_by(self, class: FailureClass, policy: &Policy) -> Self {
         if !policy.waits_outages_out() {
             return self;
         }
         let before =
-            self.excused.unwrap_or(Excused { calls: 0, since: setback.since.max(self.created_at), paused_ms: 0 });
-        let calls = (before.calls + 1).saturating_sub(setback.counted);
+            self.excused.unwrap_or(Excused { calls: 0, since: class.since.max(self.created_at), paused_ms: 0 });
+        let calls = (before.calls + 1).saturating_sub(class.is_own_fault.into());
         Self { excused: Some(Excused { calls, ..before }), ..self }
     }
 
@@ -79,17 +79,17 @@ impl Batch {
         }
     }
 
-    /// What it comes to once it is [set back](Self::set_back).
+    /// What it comes to once it is [excused](Self::excused_by).
     pub fn unlucky(
         &self,
         members: &[Attempted],
         policy: &Policy,
         bisects: bool,
-        (setback, reason): (Setback, &Reason),
+        (class, reason): (FailureClass, &Reason),
         now: Timestamp,
     ) -> Unlucky {
         let is_exhausted = members.iter().any(|member| member.attempts >= policy.attempts);
-        if self.gives_up(policy, setback.since, now) {
+        if self.gives_up(policy, class.since, now) {
             Unlucky::GiveUp
         } else if !is_exhausted || self.apart.is_some() {
             Unlucky::CallAgain
@@ -124,8 +124,8 @@ mod tests {
         batch.claimed(Claim { session: SessionId::new("#handlers-1/s") })
     }
 
-    fn setback(counted: u32) -> Setback {
-        Setback { counted, ..Setback::unheard(NOW) }
+    fn class(is_own_fault: bool) -> FailureClass {
+        FailureClass { is_own_fault, ..FailureClass::unobserved(NOW) }
     }
 
     fn comes_to(batch: &Batch, bisects: bool, now: Timestamp) -> Unlucky {
@@ -137,14 +137,14 @@ mod tests {
             traits: Traits::default(),
         };
         let members: Vec<Attempted> = batch.members.iter().map(attempted).collect();
-        batch.unlucky(&members, &POLICY, bisects, (setback(0), &Reason::new("http_503")), now)
+        batch.unlucky(&members, &POLICY, bisects, (class(false), &Reason::new("http_503")), now)
     }
 
     #[test]
     fn an_outage_uses_up_no_attempt_and_ends_when_it_is_waited_out_no_longer() {
         let mut batch = frozen(3);
         for _ in 0..9 {
-            batch = called(&batch).set_back(setback(0), &POLICY);
+            batch = called(&batch).excused_by(class(false), &POLICY);
             assert_eq!((batch.counted(), comes_to(&batch, true, NOW)), (0, Unlucky::CallAgain));
         }
         assert_eq!(comes_to(&batch, true, NOW.plus_ms(999)), Unlucky::CallAgain);
@@ -154,19 +154,21 @@ mod tests {
 
     #[test]
     fn what_was_its_own_fault_counts_and_in_the_end_it_is_taken_apart_or_fails() {
-        let once = called(&called(&frozen(3)).set_back(setback(0), &POLICY)).set_back(setback(1), &POLICY);
+        let once = called(&called(&frozen(3)).excused_by(class(false), &POLICY)).excused_by(class(true), &POLICY);
         assert_eq!((once.counted(), comes_to(&once, true, NOW)), (1, Unlucky::CallAgain));
-        let twice = called(&once).set_back(setback(1), &POLICY);
+        let twice = called(&once).excused_by(class(true), &POLICY);
         assert_eq!(twice.counted(), 2);
         assert!(matches!(comes_to(&twice, true, NOW), Unlucky::TakeApart(_)));
         assert_eq!(comes_to(&twice, false, NOW), Unlucky::Exhausted);
-        let one = called(&called(&frozen(1)).set_back(setback(0), &POLICY)).set_back(setback(2), &POLICY);
+        let [first, own] = [class(false), class(true)];
+        let one = called(&frozen(1)).excused_by(first, &POLICY);
+        let one = called(&called(&one).excused_by(own, &POLICY)).excused_by(own, &POLICY);
         assert_eq!(comes_to(&one, true, NOW), Unlucky::Exhausted, "one member has no parts");
     }
 
     #[test]
     fn neither_a_persons_pause_nor_a_wait_for_a_limit_counts_as_outage() {
-        let failed = called(&frozen(1)).set_back(setback(0), &POLICY);
+        let failed = called(&frozen(1)).excused_by(class(false), &POLICY);
         let later = NOW.plus_ms(5_000);
         for (paused_ms, silent_since, gives_up) in
             [(0, NOW, true), (0, later, false), (999, later, false), (1_000, later, true)]
@@ -179,7 +181,7 @@ mod tests {
     #[test]
     fn a_route_that_waits_no_outage_out_excuses_nothing() {
         let policy = Policy { give_up_ms: 0, ..POLICY };
-        let batch = called(&frozen(2)).set_back(setback(0), &policy);
+        let batch = called(&frozen(2)).excused_by(class(false), &policy);
         assert_eq!((batch.counted(), batch.excused), (1, None));
         assert!(!batch.gives_up(&policy, Timestamp(0), NOW.plus_ms(u64::MAX / 2)));
     }

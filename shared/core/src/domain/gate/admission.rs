@@ -1,9 +1,9 @@
 //! Whether a call may start: what a gate says to a batch that asks.
 //!
-//! The downstream's [`Health`](super::Health) comes first, then a pause, then permits and the rate, each in the order
-//! of the wait queue.
+//! A person's pause and the circuit [breaker](super::Breaker) come first, then the downstream's pause, then permits and
+//! the rate, each in the order of the wait queue.
 
-use super::health::Lets;
+use super::breaker::Decision;
 use super::queue::Share;
 use super::{Gate, IN_PLACE_MS, Limits, Rate};
 use crate::domain::id::BatchId;
@@ -88,24 +88,24 @@ impl Gate {
         now: Timestamp,
         lease_until: Timestamp,
     ) -> Admission {
-        match self.health.lets(batch, now, lease_until) {
-            Lets::Pass => self.admit_within(batch, (asks, false), limits, now, lease_until),
-            Lets::Probe(health) => {
-                let probed = Self { health, ..self.clone() };
-                match probed.admit_within(batch, (asks, true), limits, now, lease_until) {
-                    // One that has to wait for a permit or a pause's end is no probe yet.
-                    Admission::Later { at, .. } => Admission::Later { gate: None, ticket: None, at },
-                    Admission::Admitted(next, start) => {
-                        let next = next.unwrap_or_else(|| probed.written_for(batch));
-                        Admission::Admitted(Some(next), start)
-                    }
-                    other @ (Admission::LinesUp { .. } | Admission::Away { .. }) => other,
+        if let Some(pause) = &self.pauses.all {
+            return Admission::paused(pause, now);
+        }
+        let mut next = self.clone();
+        match next.breaker.decide(batch, now, lease_until) {
+            Decision::Allow => self.admit_within(batch, (asks, false), limits, now, lease_until),
+            Decision::Probe => match next.admit_within(batch, (asks, true), limits, now, lease_until) {
+                // One that has to wait for a permit or a pause's end is no probe yet.
+                Admission::Later { at, .. } => Admission::Later { gate: None, ticket: None, at },
+                Admission::Admitted(admitted, start) => {
+                    Admission::Admitted(Some(admitted.unwrap_or_else(|| next.written_for(batch))), start)
                 }
-            }
-            Lets::Wait { next, back } => {
-                let gate = next.map(|health| Box::new(Self { health, ..self.written_for(batch) }));
-                let run = self.health.run.as_ref().filter(|_| self.health.held.is_none());
-                Admission::Away { gate, back, outage: run.map(|run| (run.since, run.reason.clone())) }
+                other @ (Admission::LinesUp { .. } | Admission::Away { .. }) => other,
+            },
+            Decision::Wait(from, to) => {
+                let gate = (next.breaker != self.breaker).then(|| Box::new(next.written_for(batch)));
+                let outage = self.breaker.streak.as_ref().map(|streak| (streak.since, streak.reason.clone()));
+                Admission::Away { gate, back: (from, to), outage }
             }
         }
     }
@@ -119,7 +119,7 @@ impl Gate {
         lease_until: Timestamp,
     ) -> Admission {
         let is_in_turn = goes_first || asks == Asks::InTurn;
-        let paced = if is_in_turn { limits } else { self.health.slowed(limits, now) };
+        let paced = if is_in_turn { limits } else { self.breaker.slowed(limits, now) };
         if paced == Limits::default() {
             return if self.paused_until > now {
                 Admission::Later { gate: None, ticket: None, at: self.paused_until }
@@ -168,7 +168,7 @@ impl Gate {
             Turn::Now => 0,
             Turn::At(tag) | Turn::Next(tag) => self.queue.ahead(tag),
         };
-        let turns_ms = self.health.turns_ms(ahead, limits.gap_ms.unwrap_or(0), now);
+        let turns_ms = self.breaker.turns_ms(ahead, limits.gap_ms.unwrap_or(0), now);
         let paused = Some(self.paused_until).filter(|until| *until > now).map(|until| until.plus_ms(turns_ms));
         let permit = limits.in_flight.filter(|_| !self.counts(batch)).and_then(|most| {
             let free = self.permits.free(most);
@@ -218,7 +218,7 @@ impl Gate {
     /// Returns when a batch with this ticket should ask again; `None`: now.
     #[must_use]
     pub fn time_of(&self, tag: u64, limits: Limits, lease_until: Timestamp, now: Timestamp) -> Option<Timestamp> {
-        let paced = self.health.slowed(limits, now);
+        let paced = self.breaker.slowed(limits, now);
         self.waits_until(&BatchId::new(""), Turn::At(tag), (limits, paced), lease_until, now)
     }
 }

@@ -3,28 +3,28 @@
 //! Each scope has one limiter and each limiter one item, so one conditional write admits a call. A pause is what the
 //! downstream asked for with `Retry-After`, written down for all workers.
 //!
-//! A limiter is a [rate limiter](rate), a [semaphore] and a [wait queue](queue), and knows how its calls fare
-//! ([`Health`]). A batch that has to wait takes a [`Ticket`] of the wait queue. It comes back when it expects its turn,
-//! and asks again: each admission is one conditional write, and nothing is promised more than a moment ahead. So a
-//! pause, or a changed limit, holds for all that wait from the next time they ask, and a ticket that no batch comes
-//! with costs its own turn only.
+//! A limiter is a [rate limiter](rate), a [semaphore], a [wait queue](queue) and a circuit breaker. A batch that has to
+//! wait takes a [`Ticket`] of the wait queue. It comes back when it expects its turn, and asks again: each admission is
+//! one conditional write, and nothing is promised more than a moment ahead. So a pause, or a changed limit, holds for
+//! all that wait from the next time they ask, and a ticket that no batch comes with costs its own turn only.
 //!
 //! Waiting at a gate is no failure: no attempt is counted.
 //!
-//! A gate also knows how its calls fare, in its [`Health`]: whether its downstream is away, and whether a person holds
-//! calls back. That comes before all limits.
+//! A person's pause and the circuit [breaker](Breaker) come before all limits. Notices of outages wait in the limiter's
+//! [outbox](OutageOutbox).
 
 mod admission;
+mod breaker;
+mod call_state;
 mod classes;
-mod health;
-mod heard;
-mod news;
+mod observe;
+mod outbox;
+mod pauses;
 pub mod queue;
 pub mod rate;
 pub mod semaphore;
 #[cfg(test)]
 mod sharing;
-mod standing;
 #[cfg(test)]
 mod tests;
 
@@ -33,16 +33,15 @@ use serde::{Deserialize, Serialize};
 use super::id::{BatchId, Revision, RouteName, SessionId, Target};
 use super::time::Timestamp;
 pub use admission::{Admission, Asks};
+pub use breaker::{Breaker, FailureClass, LONGEST_WAIT_MS, OPENS_AFTER, PROBE_PAUSES_MS};
+pub use call_state::CallState;
 pub use classes::Class;
-pub use health::{
-    Alone, Health, Held, LONGEST_WAIT_MS, MOST_HELD, OUTAGE_AFTER, Outage, PROBE_PAUSES_MS, Run, Setback,
-};
-pub use heard::{Heeds, Now};
-pub use news::{Event, News, Tried};
+pub use observe::{BreakerPolicy, Now};
+pub use outbox::{Event, OutageOutbox, OutboxEntry, Sent};
+pub use pauses::{MOST_PAUSED, Pauses};
 pub use queue::{Flow, MOST_WEIGHT, Share, WaitQueue};
 pub use rate::{Rate, RateLimiter};
 pub use semaphore::{LOOK_MS, Semaphore};
-pub use standing::Standing;
 
 /// What a gate stands before.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -140,8 +139,12 @@ pub struct Gate {
     /// The batch that it was written for last, and the session that wrote it: without it, two that reserve one start,
     /// or one permit, would write the same, and each would take the other's write for its own.
     pub latest: Option<String>,
-    /// How its calls fare.
-    pub health: Health,
+    /// Set if its downstream is away.
+    pub breaker: Breaker,
+    /// A person's pauses.
+    pub pauses: Pauses,
+    /// Notices of outages that are unsent.
+    pub outbox: OutageOutbox,
 }
 
 /// A batch whose time is at most so far ahead waits for it in place, in milliseconds. Any other comes back instead.
@@ -198,7 +201,14 @@ impl Gate {
     #[must_use]
     pub fn lasts_until(&self, now: Timestamp) -> Timestamp {
         let leases = self.permits.leases.values().copied();
-        let others = [self.paused_until, self.rate.tat, self.health.lasts_until(now)];
+        const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+        // A person's pause ends by a person. An unsent notice is kept as long as a queue keeps messages.
+        let kept_days = match (self.pauses.is_empty(), self.outbox.entries.iter().any(|one| one.unsent().is_some())) {
+            (false, _) => 10 * 365,
+            (true, true) => 14,
+            (true, false) => 0,
+        };
+        let others = [self.paused_until, self.rate.tat, now.plus_ms(kept_days * DAY_MS)];
         leases.chain(others).fold(now, Timestamp::max)
     }
 

@@ -1,7 +1,7 @@
 //! Passing the gates before a call, in and out.
 
-mod hear;
 mod leave;
+mod observe;
 mod pass;
 
 use super::Error;
@@ -26,7 +26,7 @@ pub enum Passed {
         /// Gates behind which calls failed before it: they want to hear of an answer.
         in_trouble: Vec<Scope>,
         /// Gates that have something to tell people.
-        have_news: Vec<Scope>,
+        have_unsent: Vec<Scope>,
     },
     /// It waits. At the gate where it waits it holds no place. With a ticket of its route's gate it keeps the place
     /// that it has at its Target's, so that no other batch of the Target stands in its way when its time has come.

@@ -62,7 +62,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         asks: &(impl Fn(&Scope) -> Asks + Send + Sync),
         (begun, lease_until): (Timestamp, Timestamp),
     ) -> Result<Option<Passed>, Error> {
-        let (mut held, mut in_trouble, mut have_news) = (Vec::<Held>::new(), Vec::new(), Vec::new());
+        let (mut held, mut in_trouble, mut have_unsent) = (Vec::<Held>::new(), Vec::new(), Vec::new());
         let mut start = self.env.now();
         // A batch has one ticket, so it has its turn at one gate. Where its Target has a rate, it is that one.
         let mut paced: Option<(Scope, Option<Timestamp>)> = None;
@@ -91,7 +91,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                     if scope == route.pause_scope(&batch.target) {
                         seen_open = place.seen;
                     }
-                    have_news.extend(place.has_news.then(|| scope.clone()));
+                    have_unsent.extend(place.has_unsent.then(|| scope.clone()));
                     in_trouble.extend(place.is_in_trouble.then(|| scope.clone()));
                     held.extend(place.lease.map(|lease| Held { scope, lease, is_taken: place.is_taken }));
                 }
@@ -116,7 +116,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                 }
             }
         }
-        Ok(Some(Passed::Yes { held, seen_open, start, in_trouble, have_news }))
+        Ok(Some(Passed::Yes { held, seen_open, start, in_trouble, have_unsent }))
     }
 
     /// Passes one gate, waiting in place for what comes soon.
@@ -145,10 +145,10 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                     // Where no places are limited, the gate counts nobody.
                     let lease = next.as_ref().and_then(|gate| gate.lease(&batch.id, now));
                     if self.is_written(scope, next.map(signed), now).await? {
-                        let (is_taken, health) = (gate.lease(&batch.id, now).is_none(), &gate.health);
-                        let (is_in_trouble, has_news) = (health.is_in_trouble(), health.has_news(now));
+                        let is_taken = gate.lease(&batch.id, now).is_none();
+                        let (is_in_trouble, has_unsent) = (gate.breaker.streak.is_some(), gate.outbox.is_due(now));
                         let (drains, seen) = (gate.drains_at(now), now);
-                        let place = Place { start, lease, seen, is_taken, is_in_trouble, has_news, drains };
+                        let place = Place { start, lease, seen, is_taken, is_in_trouble, has_unsent, drains };
                         return Ok(Went::Through(place));
                     }
                 }
@@ -220,7 +220,7 @@ struct Place {
     /// Whether calls behind this gate failed before, and none was answered since.
     is_in_trouble: bool,
     /// Whether people are to be told of an outage.
-    has_news: bool,
+    has_unsent: bool,
     /// Since when what waited here goes on slowly.
     drains: Option<Timestamp>,
 }

@@ -238,7 +238,7 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
         }
         if let Some(route) = of_route.as_ref().map(|seen| &seen.gate) {
             let unasked = || Seen { of: Of::Target, limits: Limits::default(), gate: Gate::default() };
-            let own_or_held = own.or_else(|| route.health.targets.contains_key(target).then(unasked));
+            let own_or_held = own.or_else(|| route.pauses.targets.contains_key(target).then(unasked));
             own = own_or_held.map(|seen| Seen { gate: seen.gate.of_target(target, route), ..seen });
         }
         Ok(own.into_iter().chain(of_route).collect())

@@ -20,9 +20,9 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let batch = tell_of_omitted(self.store, self.outbox, self.env, route, batch).await?;
         let deadline = self.env.now().plus_ms(self.lease_ms(route));
         match Box::pin(self.gatekeeper().admit(route, &batch, self.heartbeat.id(), deadline)).await? {
-            Passed::Yes { held, start, seen_open, in_trouble, have_news } => {
+            Passed::Yes { held, start, seen_open, in_trouble, have_unsent } => {
                 // The worker that was to send them may have died, or its queue refused.
-                self.announce(route, &have_news).await;
+                self.announce(route, &have_unsent).await;
                 Ok(Admitted { batch, held, start, seen_open, in_trouble, deadline })
             }
             Passed::No(wait) => {

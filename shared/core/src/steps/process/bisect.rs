@@ -8,7 +8,7 @@
 use super::Processor;
 use super::stage::{Called, Claimed, Outcome, Stage};
 use crate::domain::batch::bisection::{self, Bisection};
-use crate::domain::gate::{Scope, Setback};
+use crate::domain::gate::{FailureClass, Scope};
 use crate::domain::outcome::Reply;
 use crate::domain::{Batch, Timestamp};
 use crate::ports::{Downstream, Env, Outbox, Store, Stored};
@@ -45,7 +45,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             // The route's breaker may hear of a failure on another Target.
             let failed_before = in_trouble.contains(&route.pause_scope(&batch.target));
             let waits = route.retry.waits_outages_out().then_some(failed_before);
-            failed = note_answer(&mut apart, &batch, answered.reply, answered.setback, answered.is_halved, waits);
+            failed = note_answer(&mut apart, &batch, answered.reply, answered.class, answered.is_halved, waits);
             // The last answer is recorded with the outcome.
             if !apart.is_over() {
                 batch = self.note(claimed, batch, &apart).await?;
@@ -53,7 +53,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         }
         if apart.is_over() {
             let said = Reply::PerMember(apart.finished(&batch.members));
-            return Ok(Called { batch, reply: Some((said, Setback::unheard(self.env.now()))) });
+            return Ok(Called { batch, reply: Some((said, FailureClass::unobserved(self.env.now()))) });
         }
         Ok(Called { batch: Batch { apart: Some(Box::new(apart)), ..batch }, reply: failed })
     }
@@ -114,15 +114,15 @@ fn note_answer(
     apart: &mut Bisection,
     batch: &Batch,
     reply: Reply,
-    setback: Setback,
+    class: FailureClass,
     is_halved: bool,
     failures_before: Option<bool>,
-) -> Option<(Reply, Setback)> {
+) -> Option<(Reply, FailureClass)> {
     match reply {
         Reply::PerMember(said) => apart.answered(&batch.members, said),
         Reply::Refused(reason) if is_halved => apart.refused(&reason),
         Reply::Refused(reason) => apart.failed(&reason),
-        Reply::Unavailable(failure) if setback.counted > 0 => apart.refused(&failure.reason),
+        Reply::Unavailable(failure) if class.is_own_fault => apart.refused(&failure.reason),
         Reply::Unavailable(failure) => {
             let ends = match failures_before {
                 Some(had_failures) => {
@@ -134,7 +134,7 @@ fn note_answer(
                     true
                 }
             };
-            return ends.then_some((Reply::Unavailable(failure), setback));
+            return ends.then_some((Reply::Unavailable(failure), class));
         }
     }
     None

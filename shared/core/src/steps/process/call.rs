@@ -10,7 +10,7 @@ use super::Processor;
 use super::stage::{Called, Claimed, Stage};
 use crate::domain::answer::{Excerpt, is_oversized};
 use crate::domain::batch::bisection::Bisection;
-use crate::domain::gate::{Scope, Setback};
+use crate::domain::gate::{FailureClass, Scope};
 use crate::domain::outcome::{Failure, Fault, Reason, Reply, Said};
 use crate::domain::trace::{CallOf, CallTrace};
 use crate::domain::{Batch, BatchId, Member, TaskId};
@@ -23,7 +23,7 @@ pub(super) struct Answered {
     /// What is kept of an answer that says why the call failed.
     pub(super) excerpt: Option<(Reason, Excerpt)>,
     /// What it means to the batch, if it failed for a reason that says nothing about the tasks.
-    pub(super) setback: Setback,
+    pub(super) class: FailureClass,
     /// Whether the halves of what was refused are called.
     pub(super) is_halved: bool,
 }
@@ -54,7 +54,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
                     }
                     reply @ (Reply::PerMember(_) | Reply::Refused(_) | Reply::Unavailable(_)) => {
                         let batch = batch.clone().answered(answered.excerpt);
-                        Called { batch, reply: Some((reply, answered.setback)) }
+                        Called { batch, reply: Some((reply, answered.class)) }
                     }
                 }
             }
@@ -80,7 +80,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let Made { items, broken, body } = make(claimed, route, key, members);
         let ids: Vec<TaskId> = items.iter().map(|item| TaskId::new(item.id)).collect();
         let uncalled = |reply, is_halved| {
-            Ok(Answered { reply, excerpt: None, setback: Setback::unheard(self.env.now()), is_halved })
+            Ok(Answered { reply, excerpt: None, class: FailureClass::unobserved(self.env.now()), is_halved })
         };
         let body = match body {
             _ if ids.is_empty() => return uncalled(Reply::PerMember(broken), false),
@@ -92,7 +92,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let excerpt = answer.as_ref().ok().map(Answer::excerpt);
         let is_oversized = is_oversized(&answer);
         let mut reply = route.read(answer, &ids, *key == batch.id && batch.may_be_done());
-        let setback = self.tell_breaker(route, batch, key, &reply, in_trouble).await;
+        let class = self.tell_breaker(route, batch, key, &reply, in_trouble).await;
         let reason = match &mut reply {
             Reply::PerMember(said) => {
                 said.extend(broken);
@@ -102,13 +102,13 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         };
         if let Reply::Unavailable(Failure { reason, fault: Fault::Settings, .. }) = &reply
             && is_oversized
-            && !setback.begins_outage
+            && !class.begins_outage
         {
             // The answers to halves are smaller, and that to a single member is never read.
             reply = Reply::Refused(reason.clone());
         }
         let is_halved = is_oversized || route.on_reject == OnReject::Bisect;
-        Ok(Answered { reply, excerpt: reason.zip(excerpt), setback, is_halved })
+        Ok(Answered { reply, excerpt: reason.zip(excerpt), class, is_halved })
     }
 
     fn request<'r>(
@@ -134,7 +134,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         key: &BatchId,
         reply: &Reply,
         in_trouble: &[Scope],
-    ) -> Setback {
+    ) -> FailureClass {
         let gatekeeper = self.gatekeeper();
         let failure = match reply {
             Reply::Unavailable(failure) => Some(failure),
@@ -142,18 +142,18 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         };
         // A conflict is an answer, too.
         if failure.is_none_or(|failure| failure.fault == Fault::Conflict) {
-            let have_news = gatekeeper.answered(in_trouble, key).await;
-            self.announce(route, &have_news).await;
+            let have_unsent = gatekeeper.answered(in_trouble, key).await;
+            self.announce(route, &have_unsent).await;
         }
-        let Some(failure) = failure else { return Setback::unheard(self.env.now()) };
-        let Ok(setback) = gatekeeper.failed(route, batch, key, failure).await else {
+        let Some(failure) = failure else { return FailureClass::unobserved(self.env.now()) };
+        let Ok(class) = gatekeeper.failed(route, batch, key, failure).await else {
             // Its failure is not counted, and it waits as long as it was asked to.
-            return gatekeeper.unheard(&route.retry, failure);
+            return gatekeeper.unobserved(&route.retry, failure);
         };
-        if setback.begins_outage {
+        if class.begins_outage {
             self.announce(route, &[route.failure_scope(&batch.target, failure.fault)]).await;
         }
-        setback
+        class
     }
 }
 

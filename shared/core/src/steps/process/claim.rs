@@ -36,11 +36,14 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             }
             Err(stop) => stop,
         };
-        let Admitted { batch, held, .. } = admitted;
+        let Admitted { batch, held, in_trouble, .. } = admitted;
         // Not in hand, even if only the answer was lost: then the claim is there, and made again.
         self.heartbeat.forget(&batch.id).await;
         let released = match stop {
-            Stop::Recorded(_) => self.release_settled(&scopes(&held), &batch).await,
+            Stop::Recorded(_) => {
+                self.gatekeeper().ended_uncalled(&in_trouble, &batch.id).await;
+                self.release_settled(&scopes(&held), &batch).await
+            }
             Stop::Ended(_) | Stop::Failed(_) => self.release_unclaimed(held, &batch).await,
         };
         match (stop, released) {

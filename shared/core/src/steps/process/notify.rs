@@ -8,7 +8,7 @@ use futures::future::{self, Either};
 use super::Processor;
 use crate::domain::Timestamp;
 use crate::domain::batch::{Batch, Member, Positions};
-use crate::domain::gate::{Event, News, Scope, Tried};
+use crate::domain::gate::{Event, OutboxEntry, Scope, Sent};
 use crate::domain::notice::{self, Failure, NotificationQueue, of_outage};
 use crate::domain::outcome::{Exception, Results};
 use crate::domain::trace::Traces;
@@ -56,7 +56,7 @@ pub struct Announced(Mutex<Refusals>);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
     /// Their breakers have them to send still.
-    pub untold: usize,
+    pub unsent: usize,
     /// They went to the rejected queue, since their own has refused them for a day.
     pub undeliverable: usize,
     /// What the first queue said.
@@ -90,21 +90,21 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         // First that outages began, and then that they have ended.
         for _ in 0..2 {
             let (gate, now) = (self.store.gate(scope).await?, self.env.now());
-            let due: Vec<_> = gate.health.news.iter().filter_map(|news| Some((news, news.due(now)?))).collect();
+            let due: Vec<_> = gate.outbox.entries.iter().filter_map(|entry| Some((entry, entry.due(now)?))).collect();
             if due.is_empty() {
                 return Ok(());
             }
-            let notices = due.iter().filter_map(|(news, event)| outage_notice(route, scope, news, *event)).collect();
+            let notices = due.iter().filter_map(|(entry, event)| outage_notice(route, scope, entry, *event)).collect();
             let mut notified = self.notify_soon(notices).await.into_iter();
-            let mut tried = Vec::new();
-            for (news, event) in due {
+            let mut sent = Vec::new();
+            for (entry, event) in due {
                 // The route sent notices when this one began, and may do so no longer.
-                let is_told = outage_notice(route, scope, news, event).is_none()
-                    || self.is_told(notified.next().unwrap_or_else(late));
-                tried.push(Tried { since: news.since, event, is_told });
+                let is_sent = outage_notice(route, scope, entry, event).is_none()
+                    || self.is_sent(notified.next().unwrap_or_else(late));
+                sent.push(Sent { since: entry.since, event, is_sent });
             }
-            self.gatekeeper().announced(scope, &tried).await?;
-            if tried.iter().any(|tried| !tried.is_told) {
+            self.gatekeeper().notified(scope, &sent).await?;
+            if sent.iter().any(|sent| !sent.is_sent) {
                 return Ok(());
             }
         }
@@ -112,16 +112,16 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     }
 
     /// Returns whether a notice need not be sent again; counts those that were refused.
-    fn is_told(&self, notified: Notified) -> bool {
-        let (is_told, refusal) = match notified {
+    fn is_sent(&self, notified: Notified) -> bool {
+        let (is_sent, refusal) = match notified {
             Notified::Yes => return true,
             Notified::Undeliverable(refusal) => (true, refusal),
             Notified::Refused(refusal) => (false, refusal),
         };
         let mut refused = self.announced.lock();
-        *(if is_told { &mut refused.undeliverable } else { &mut refused.untold }) += 1;
+        *(if is_sent { &mut refused.undeliverable } else { &mut refused.unsent }) += 1;
         refused.refusal.get_or_insert_with(|| refusal.to_string());
-        is_told
+        is_sent
     }
 
     /// Sends notices, if that does not take too long.
@@ -139,9 +139,9 @@ fn late() -> Notified {
     Notified::Refused(Error::Unavailable { what: "sending a notice", why })
 }
 
-fn outage_notice(route: &Route, scope: &Scope, news: &News, event: Event) -> Option<(Timestamp, Outgoing)> {
+fn outage_notice(route: &Route, scope: &Scope, entry: &OutboxEntry, event: Event) -> Option<(Timestamp, Outgoing)> {
     let queue = &route.notify.outage;
     let to = Destination::Notification(queue.clone());
-    let notice = || (news.at(event), Outgoing::json(to, &of_outage(scope, news, event), 0));
+    let notice = || (entry.at(event), Outgoing::json(to, &of_outage(scope, entry, event), 0));
     (*queue != NotificationQueue::None).then(notice)
 }

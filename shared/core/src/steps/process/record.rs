@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::Processor;
 use super::stage::{Called, Claimed, Members, Outcome, Recorded, Stage, Stop, members};
 use crate::domain::batch::{Assumes, Batch, Duty, Member, Unlucky};
-use crate::domain::gate::Setback;
+use crate::domain::gate::FailureClass;
 use crate::domain::outcome::{self, Attempted, Failure, Reason, Reply, Results, Said, judge, results};
 use crate::domain::retry::between;
 use crate::domain::task::{payload_bytes, traces};
@@ -30,8 +30,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let (tasks, batch) = (&claimed.tasks, called.batch);
         let route = self.route(&batch)?;
         match called.reply {
-            Some((Reply::Unavailable(failure), setback)) => {
-                self.record_failure(route, batch, tasks, failure, setback).await
+            Some((Reply::Unavailable(failure), class)) => {
+                self.record_failure(route, batch, tasks, failure, class).await
             }
             Some((reply @ (Reply::PerMember(_) | Reply::Refused(_)), _)) => {
                 self.record_reply(route, &batch, tasks, reply).await
@@ -62,15 +62,14 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         batch: Batch,
         tasks: &Members,
         failure: Failure,
-        setback: Setback,
+        class: FailureClass,
     ) -> Stage<Recorded> {
         let (policy, now) = (&route.retry, self.env.now());
         let bisects = route.on_reject == OnReject::Bisect;
         let undone = batch.undone + u32::from(failure.is_undone());
-        let batch = Batch { undone, ..batch.set_back(setback, policy) };
-        let silent_since = self.silent_since(route, &batch, setback.since).await;
-        let setback = Setback { since: silent_since, ..setback };
-        let batch = match batch.unlucky(&attempted(&batch, tasks), policy, bisects, (setback, &failure.reason), now) {
+        let batch = Batch { undone, ..batch.excused_by(class, policy) };
+        let class = FailureClass { since: self.silent_since(route, &batch, class.since).await, ..class };
+        let batch = match batch.unlucky(&attempted(&batch, tasks), policy, bisects, (class, &failure.reason), now) {
             Unlucky::CallAgain => batch,
             Unlucky::TakeApart(apart) => Batch { apart: Some(Box::new(apart)), ..batch },
             Unlucky::Exhausted => {
@@ -78,11 +77,11 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             }
             Unlucky::GiveUp => return self.record_outage(route, &batch, tasks, &failure.reason).await,
         };
-        let (from, to) = setback.back.unwrap_or((now, now));
+        let (from, to) = class.back.unwrap_or((now, now));
         let until = now.plus_ms(policy.backoff_ms(batch.attempts, None, self.env.random()));
         let until = until.max(between(from, to, self.env.random()));
         let batch = batch.pauses_for(until.since(now));
-        let begins_outage = setback.begins_outage;
+        let begins_outage = class.begins_outage;
         Err(self.pause(&batch, until, Outcome::CallAgain { reason: failure.reason, until, begins_outage }).await?)
     }
 

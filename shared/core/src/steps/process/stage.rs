@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::settle::Counts;
 use crate::domain::batch::Member;
-use crate::domain::gate::{Scope, Setback};
+use crate::domain::gate::{FailureClass, Scope};
 use crate::domain::outcome::{Fault, Reply};
 use crate::domain::trace::Traces;
 use crate::domain::{Batch, Reason, Task, TaskId, Timestamp};
@@ -141,7 +141,7 @@ pub(super) struct Called {
     pub(super) batch: Batch,
     /// What was answered, or why not, with what that means to the breaker. `None`: parts are left to be called under
     /// another claim, since there is no time for more.
-    pub(super) reply: Option<(Reply, Setback)>,
+    pub(super) reply: Option<(Reply, FailureClass)>,
 }
 
 impl Called {

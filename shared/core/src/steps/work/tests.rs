@@ -6,7 +6,7 @@ use futures::FutureExt;
 
 use super::*;
 use crate::domain::batch::Assumes;
-use crate::domain::gate::{Admission, Asks, Gate, Heeds, Limits, OUTAGE_AFTER, Scope, Semaphore};
+use crate::domain::gate::{Admission, Asks, BreakerPolicy, Gate, Limits, OPENS_AFTER, Scope, Semaphore};
 use crate::domain::outcome::{Failure, Fault, Reason, Results};
 use crate::domain::session::Timing;
 use crate::domain::{Candidate, Fence, Revision, Round, Target, TaskId};
@@ -200,13 +200,13 @@ async fn a_batch_that_is_given_up_in_an_outage_gives_back_the_place_that_it_kept
     let kept =
         Gate { revision: Revision(1), permits: Semaphore { leases: kept, ..Semaphore::default() }, ..Gate::default() };
     store.store_gate(&target, &kept, env.now()).await.unwrap();
-    let (failure, heeds) = (
+    let (failure, policy) = (
         Failure { reason: Reason::new("http_503"), retry_after_ms: None, fault: Fault::Downstream },
-        Heeds { longest_pause_ms: 0, tells: false },
+        BreakerPolicy { longest_pause_ms: 0, notifies: false },
     );
     let other = BatchId::new("0b");
-    let fail = |gate: Gate, _| gate.failed((&other, &other), &failure, heeds, Timestamp(0)).0.unwrap();
-    let away = (0..OUTAGE_AFTER).fold(Gate::default(), fail);
+    let fail = |gate: Gate, _| gate.failed((&other, &other), &failure, policy, Timestamp(0)).0.unwrap();
+    let away = (0..OPENS_AFTER).fold(Gate::default(), fail);
     let probed = away.admit(&other, Asks::Anew, Limits::default(), env.now(), env.now().plus_ms(70_000));
     let Admission::Admitted(Some(probed), _) = probed else { panic!("{probed:?}") };
     let probed = Gate { revision: Revision(1), ..probed };
@@ -307,8 +307,8 @@ fn a_failure_of_which_no_limiter_hears_waits_for_as_long_as_its_answer_asks() {
     for (asked_ms, waits_ms) in [(5_000, 5_000), (u64::MAX, policy.longest_pause_ms)] {
         let reason = Reason::new("http_503");
         let failure = Failure { reason, retry_after_ms: Some(asked_ms), fault: Fault::Downstream };
-        let setback = Gatekeeper { store: &store, env: &env }.unheard(policy, &failure);
+        let class = Gatekeeper { store: &store, env: &env }.unobserved(policy, &failure);
         let until = Timestamp(1_000 + waits_ms);
-        assert_eq!((setback.back, setback.counted), (Some((until, until)), 0));
+        assert_eq!((class.back, class.is_own_fault), (Some((until, until)), false));
     }
 }

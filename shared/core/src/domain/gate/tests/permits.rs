@@ -47,8 +47,8 @@ fn a_second_delivery_that_is_let_through_as_the_probe_knows_a_lease_of_its_own()
     };
     let first = admit(&Gate::default(), Asks::Anew, 1_000);
     let failure = Failure { reason: Reason::new("http_503"), retry_after_ms: None, fault: Fault::Ours };
-    let heeds = Heeds { longest_pause_ms: 5, tells: false };
-    let away = first.failed((&a, &a), &failure, heeds, Timestamp(1_000)).0.expect("its outage begins");
+    let policy = BreakerPolicy { longest_pause_ms: 5, notifies: false };
+    let away = first.failed((&a, &a), &failure, policy, Timestamp(1_000)).0.expect("its outage begins");
     let lease_of = |asks| admit(&away, asks, 20_000).lease(&a, Timestamp(20_000));
     assert_eq!(lease_of(Asks::Anew), Some(lease.plus_ms(1)), "the clock of one is slow");
     assert_eq!(lease_of(Asks::Again), Some(lease), "it is the same worker's");

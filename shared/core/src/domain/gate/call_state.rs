@@ -1,13 +1,15 @@
 //! What people see of a gate: why calls wait, or that none has to.
 
-use super::{Gate, Health};
+use super::Gate;
+use super::breaker::Streak;
+use super::pauses::{Pause, Pauses};
 use crate::domain::id::Target;
 use crate::domain::outcome::Reason;
 use crate::domain::time::Timestamp;
 
 /// Why calls wait at a gate, limits apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum CallState {
     /// They do not.
     Well,
     /// A person holds them back, until a person lets them go on.
@@ -47,7 +49,7 @@ pub enum Standing {
     },
 }
 
-impl Standing {
+impl CallState {
     /// The word for it.
     pub const fn word(&self) -> &'static str {
         match self {
@@ -62,31 +64,30 @@ impl Standing {
 }
 
 impl Gate {
-    /// What people are told of a Target with this gate, by whose route's gate a person may hold it back.
+    /// Returns what people are told of a Target with this limiter, in whose route's limiter a person may pause it.
     #[must_use]
     pub fn of_target(self, target: &Target, route: &Self) -> Self {
-        let held = route.health.targets.get(target).cloned();
-        Self { health: Health { held, ..self.health.clone() }, ..self }
+        Self { pauses: Pauses { all: route.pauses.targets.get(target).cloned(), ..self.pauses }, ..self }
     }
 
-    /// Why calls wait here. What keeps them longest is told.
-    pub fn standing(&self, now: Timestamp) -> Standing {
-        let health = &self.health;
-        if let Some(held) = &health.held {
-            return Standing::Held { since: held.since, reason: held.reason.clone() };
+    /// Returns why calls wait here; what keeps them longest, if there is more than one reason.
+    pub fn call_state(&self, now: Timestamp) -> CallState {
+        if let Some(Pause { since, reason }) = self.pauses.all.clone() {
+            return CallState::Held { since, reason };
         }
-        if let Some((run, outage)) = health.run.as_ref().and_then(|run| Some((run, run.outage.as_ref()?))) {
-            return Standing::Away { since: run.since, reason: run.reason.clone(), next_probe: outage.next };
+        if let Some((outage, streak)) = self.breaker.outage().zip(self.breaker.streak.as_ref()) {
+            let (since, reason) = (streak.since, streak.reason.clone());
+            return CallState::Away { since, reason, next_probe: outage.next_probe };
         }
         if self.paused_until > now {
-            return Standing::Paused { until: self.paused_until };
+            return CallState::Paused { until: self.paused_until };
         }
-        match (&health.run, health.drains_at(now)) {
-            (Some(run), _) => {
-                Standing::InTrouble { since: run.since, reason: run.reason.clone(), failures: run.failures }
+        match (&self.breaker.streak, self.breaker.recovering(now)) {
+            (Some(Streak { since, reason, failures, .. }), _) => {
+                CallState::InTrouble { since: *since, reason: reason.clone(), failures: (*failures).max(1) }
             }
-            (None, Some(since)) => Standing::Draining { since },
-            (None, None) => Standing::Well,
+            (None, Some(since)) => CallState::Draining { since },
+            (None, None) => CallState::Well,
         }
     }
 }
@@ -94,7 +95,7 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::gate::{Heeds, OUTAGE_AFTER};
+    use crate::domain::gate::{BreakerPolicy, OPENS_AFTER};
     use crate::domain::id::BatchId;
     use crate::domain::outcome::{Failure, Fault};
 
@@ -103,22 +104,22 @@ mod tests {
         let now = Timestamp(1_000);
         let failure =
             |retry_after_ms| Failure { reason: Reason::new("http_503"), retry_after_ms, fault: Fault::Downstream };
-        let heeds = Heeds { longest_pause_ms: 60_000, tells: true };
+        let policy = BreakerPolicy { longest_pause_ms: 60_000, notifies: true };
         let fail = |gate: &Gate, retry_after_ms| {
             let batch = BatchId::new("b");
-            gate.failed((&batch, &batch), &failure(retry_after_ms), heeds, now).0.expect("it is news")
+            gate.failed((&batch, &batch), &failure(retry_after_ms), policy, now).0.expect("it is news")
         };
         let well = Gate::default();
         let in_trouble = fail(&well, None);
         let paused = fail(&well, Some(5_000));
-        let away = (1..OUTAGE_AFTER).fold(paused.clone(), |gate, _| fail(&gate, None));
+        let away = (1..OPENS_AFTER).fold(paused.clone(), |gate, _| fail(&gate, None));
         let draining = away.resumed(now).expect("it was away");
         let held = away.held(Some("deploy".to_owned()), now).expect("it was not");
-        let all = [&well, &in_trouble, &paused, &away, &draining, &held].map(|gate| gate.standing(now));
+        let all = [&well, &in_trouble, &paused, &away, &draining, &held].map(|gate| gate.call_state(now));
         let words = ["well", "in-trouble", "paused", "away", "draining", "held"];
-        assert_eq!(all.each_ref().map(Standing::word), words);
-        assert_eq!(draining.standing(now.plus_ms(60_000)), Standing::Well);
-        assert_eq!(paused.standing(now.plus_ms(5_000)).word(), "in-trouble");
-        assert_eq!(all[5], Standing::Held { since: now, reason: Some("deploy".to_owned()) });
+        assert_eq!(all.each_ref().map(CallState::word), words);
+        assert_eq!(draining.call_state(now.plus_ms(60_000)), CallState::Well);
+        assert_eq!(paused.call_state(now.plus_ms(5_000)).word(), "in-trouble");
+        assert_eq!(all[5], CallState::Held { since: now, reason: Some("deploy".to_owned()) });
     }
 }
