@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use groupage_aws::entry::Stack;
 use groupage_core::domain::Timestamp;
 use groupage_core::domain::gate::{CallState, Gate, Scope};
 use groupage_core::domain::id::{RouteName, Target};
 use groupage_core::ports::Env as _;
+use groupage_core::routes::Routes;
+use groupage_core::steps::wake::Waker;
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
@@ -219,8 +222,12 @@ async fn hold<B: Backend>(backend: &B, scope: Scope, pause: Pause) -> Result<Jso
 }
 
 async fn resume<B: Backend>(backend: &B, scope: Scope) -> Result<Json<Calls>, Problem> {
-    known(backend, &scope).await?;
+    let routes = known(backend, &scope).await?;
     let resumed = backend.holding().resume(&scope).await?;
+    if let Some(route) = routes.get(&scope.route()) {
+        let Stack { store, queues, env, .. } = backend.stack();
+        Waker::new(store, queues, env, route).wake_behind(&scope).await?;
+    }
     Ok(shown(backend, &resumed))
 }
 
@@ -229,8 +236,8 @@ fn shown<B: Backend>(backend: &B, gate: &Gate) -> Json<Calls> {
 }
 
 /// Only calls of routes that are in force are held back: nobody would look at another gate.
-async fn known<B: Backend>(backend: &B, scope: &Scope) -> Result<(), Problem> {
+async fn known<B: Backend>(backend: &B, scope: &Scope) -> Result<Arc<Routes>, Problem> {
     let routes = pushed(&backend.stack().routes).await?;
-    let is_known = routes.is_some_and(|routes| routes.get(&scope.route()).is_some());
-    is_known.then_some(()).ok_or_else(|| Problem::new(Kind::NotFound, "no route in force has this name"))
+    let known = routes.filter(|routes| routes.get(&scope.route()).is_some());
+    known.ok_or_else(|| Problem::new(Kind::NotFound, "no route in force has this name"))
 }

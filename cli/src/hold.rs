@@ -1,9 +1,12 @@
 //! `groupage pause` and `groupage resume`: holding calls back by hand.
 
+use std::sync::Arc;
+
 use anyhow::{Error, Result, anyhow};
 use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::id::{RouteName, Target};
 use groupage_core::ports::Env;
+use groupage_core::routes::Routes;
 
 use crate::output::{Ending, Output, after_step};
 use crate::stack::{self, Access};
@@ -46,7 +49,7 @@ pub struct Pause {
 ///
 /// It ends what `groupage pause` began, the pause that a downstream asked for with Retry-After, and the wait for a
 /// downstream that counts as away. What waited goes on slowly at first, that of a Target that only a person held at
-/// once. A batch that waited for long comes within 14 minutes.
+/// once. Those that can go first are woken at once, the others by sweep when their turn is near.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Resume {
@@ -56,7 +59,7 @@ pub struct Resume {
 
 /// Holds calls back.
 pub async fn pause(options: &Pause, name: Option<&str>, output: &Output) -> Result<Ending> {
-    let (access, scope) = open(&options.whose, name).await?;
+    let (access, scope, _) = open(&options.whose, name).await?;
     let held = access.holding().pause(&scope, options.reason.as_deref()).await.map_err(again)??;
     show(&access, &scope, &held, output);
     Ok(Ending::Well)
@@ -64,13 +67,16 @@ pub async fn pause(options: &Pause, name: Option<&str>, output: &Output) -> Resu
 
 /// Lets calls go on.
 pub async fn resume(options: &Resume, name: Option<&str>, output: &Output) -> Result<Ending> {
-    let (access, scope) = open(&options.whose, name).await?;
+    let (access, scope, routes) = open(&options.whose, name).await?;
     let resumed = access.holding().resume(&scope).await.map_err(again)?;
+    if let Some(route) = routes.get(&scope.route()) {
+        access.waker(route).wake_behind(&scope).await.map_err(again)?;
+    }
     show(&access, &scope, &resumed, output);
     Ok(Ending::Well)
 }
 
-async fn open(whose: &Whose, name: Option<&str>) -> Result<(Access, Scope)> {
+async fn open(whose: &Whose, name: Option<&str>) -> Result<(Access, Scope, Arc<Routes>)> {
     let connection = stack::open(name).await?;
     let routes = stack::remote_steps(&connection)?.routes.current().await?;
     let scope = whose.scope()?;
@@ -78,7 +84,7 @@ async fn open(whose: &Whose, name: Option<&str>) -> Result<(Access, Scope)> {
     if routes.get(&route).is_none() {
         return Err(anyhow!("no route is named `{route}`"));
     }
-    Ok((Access::to(&connection), scope))
+    Ok((Access::to(&connection), scope, routes))
 }
 
 impl Whose {

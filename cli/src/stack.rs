@@ -11,7 +11,7 @@ use groupage_aws::config::{self, Queues, Tables};
 use groupage_aws::entry::{AwsStack, RouteSource};
 use groupage_aws::{Connection, Dynamo, Meter, Sqs, System};
 use groupage_core::domain::task::RETENTION_DAYS;
-use groupage_core::routes::{Allowed, Routes};
+use groupage_core::routes::{Allowed, Route, Routes};
 use groupage_core::steps::cancel::Cancelling;
 use groupage_core::steps::erase::Erasing;
 use groupage_core::steps::failed::Failing;
@@ -21,6 +21,7 @@ use groupage_core::steps::list::Listing;
 use groupage_core::steps::look::Looking;
 use groupage_core::steps::stream::Streaming;
 use groupage_core::steps::track::Tracking;
+use groupage_core::steps::wake::Waker;
 use groupage_doctor::Deployed;
 
 use crate::reach::{self, HOW_TO_NAME_IT};
@@ -173,6 +174,11 @@ impl Access {
     /// Calls held back by hand.
     pub const fn holding(&self) -> Holding<'_, Dynamo, System> {
         Holding { store: &self.store, env: &System }
+    }
+
+    /// Wakes the batches of a route.
+    pub fn waker<'a>(&'a self, route: &'a Route) -> Waker<'a, Dynamo, Sqs, System> {
+        Waker::new(&self.store, &self.outbox, &System, route)
     }
 
     /// Looks at what stands where.

@@ -12,7 +12,7 @@ use groupage_core::domain::task::RETENTION_DAYS;
 use groupage_core::domain::time::DAY_MS;
 use groupage_core::domain::{Failed, LaneId, RouteName, Timestamp, Tracker, TrackerId};
 use groupage_core::ports::{self, Env, Freshness, Lanes, Trackers};
-use groupage_core::routes::Routes;
+use groupage_core::routes::{Route, Routes};
 use groupage_core::steps;
 use groupage_core::steps::cancel::Cancelling;
 use groupage_core::steps::failed::Failing;
@@ -22,6 +22,7 @@ use groupage_core::steps::list::Listing;
 use groupage_core::steps::look::Looking;
 use groupage_core::steps::stream::Streaming;
 use groupage_core::steps::track::Tracking;
+use groupage_core::steps::wake::Waker;
 
 use crate::History;
 use crate::live::Watched;
@@ -251,6 +252,10 @@ impl Visit<'_> {
 
     pub(crate) const fn holding(&self) -> Holding<'_, Dynamo, System> {
         Holding { store: &self.store, env: &System }
+    }
+
+    pub(crate) fn waker<'a>(&'a self, route: &'a Route) -> Waker<'a, Dynamo, Sqs, System> {
+        Waker::new(&self.store, &self.console.outbox, &System, route)
     }
 
     /// The routes in force, for what cannot be done without any.

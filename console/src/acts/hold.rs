@@ -41,15 +41,19 @@ pub fn form(visit: &Visit<'_>, scope: &Scope, gates: &[Seen], now: Timestamp) ->
 
 /// Does it. A call that is being made ends as ever.
 pub async fn perform(visit: &Visit<'_>, scope: &Scope, held: Option<&str>) -> Result<Report, Trouble> {
-    if visit.routes()?.get(&scope.route()).is_none() {
+    let Some(route) = visit.routes()?.get(&scope.route()) else {
         return Err(Trouble::Unknown(format!("no route is named {}", scope.route())));
-    }
+    };
     let (gate, what) = match held {
         Some(reason) => {
             let held = visit.holding().pause(scope, Some(reason).filter(|reason| !reason.is_empty())).await?;
             (held.map_err(|refused| Trouble::Refused(refused.to_string()))?, "gates are closed by hand")
         }
-        None => (visit.holding().resume(scope).await?, "gates let calls go on"),
+        None => {
+            let resumed = visit.holding().resume(scope).await?;
+            visit.waker(route).wake_behind(scope).await?;
+            (resumed, "gates let calls go on")
+        }
     };
     let standing = gate.call_state(visit.now);
     Ok(Report { done: 1, what, each: vec![(scope.key(), format!("stands as {}", standing.word()))] })

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
+use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::id::{LaneId, RouteName, TaskId, TrackerId, Turn};
 use groupage_core::domain::lane::{self, Lane};
 use groupage_core::domain::task::Status;
 use groupage_core::ports::Env;
+use groupage_core::steps::Error;
 
 use super::jobs::Job;
 use super::{VISIBILITY_MS, World};
@@ -20,6 +22,14 @@ impl World {
     /// Has a person hold a route's calls back after a while, for forty seconds.
     pub fn hold_later(&self, delay_ms: u64, route: &str) {
         self.later(delay_ms, Job::Hold(RouteName::new(route)));
+    }
+
+    /// Has a person let calls go on.
+    ///
+    /// # Errors
+    /// What the step said.
+    pub async fn let_go(&self, scope: &Scope) -> Result<Gate, Error> {
+        self.let_go_as(&self.unharmed(), scope).await
     }
 
     /// The lanes that a failure stopped with tasks behind it, even if all of these have ended since.

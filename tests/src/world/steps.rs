@@ -27,6 +27,7 @@ use groupage_core::steps::process::notify::Announced;
 use groupage_core::steps::register::{Rations, Record, Register, Report};
 use groupage_core::steps::sweep::{Budget, Sweep};
 use groupage_core::steps::track::Lifetimes;
+use groupage_core::steps::wake::Waker;
 use groupage_core::steps::work::Worker;
 
 use super::World;
@@ -88,7 +89,12 @@ impl World {
     }
 
     pub(crate) async fn let_go_as(&self, process: &Process, scope: &Scope) -> Result<Gate, Error> {
-        Holding { store: &Faulty::new(&self.store, process), env: process.env() }.resume(scope).await
+        let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
+        let resumed = Holding { store, env: process.env() }.resume(scope).await?;
+        if let Some(route) = self.known()[0].get(&scope.route()) {
+            Waker::new(store, outbox, process.env(), route).wake_behind(scope).await?;
+        }
+        Ok(resumed)
     }
 
     pub(crate) async fn cancel_as(&self, process: &Process, task: &TaskId) -> cancel::Each {

@@ -303,21 +303,28 @@ fn a_fault_of_ours_stops_the_route_at_once_and_fails_nobody() {
     assert!(came.calls_between(0, 30 * SECOND_MS) <= 4, "{} calls", came.calls_between(0, 30 * SECOND_MS));
 }
 
-#[test]
-fn what_a_person_holds_is_not_called_and_all_of_it_goes_on_afterwards() {
+/// A person holds these calls back for an hour, while 50 tasks of three Targets come.
+fn held(scope: &Scope, workers: Option<(&'static str, usize)>) {
     in_virtual_time(async {
-        let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, ..Setting::default() };
-        let world = World::new(setting, &routes("limits: { pause: route }"), Scripted::accepting());
-        let (begun, scope) = (Instant::now(), Scope::Route(RouteName::new("parcels")));
+        let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, workers, ..Setting::default() };
+        let routes = routes("limits: { pause: route }");
+        let http = r#"{ http: { url: "http://downstream.invalid/load", timeout_ms: 5000 } }"#;
+        let routes = if workers.is_some() { routes.replace(http, "pull") } else { routes };
+        let world = World::new(setting, &routes, Scripted::accepting());
+        let begun = Instant::now();
         let holding = Holding { store: world.tables(), env: &world.env };
-        holding.pause(&scope, Some("a deployment")).await.unwrap().unwrap();
+        holding.pause(scope, Some("a deployment")).await.unwrap().unwrap();
         let bodies: Vec<String> = (0..50).map(|n| parcel(n, n % 3)).collect();
         world.send(&bodies);
         let hour = || Instant::now().duration_since(begun).as_secs() < 3_600;
         world.run_while(hour).await.unwrap();
-        assert_eq!(world.downstream.ledger().len(), 0, "an hour long");
-        holding.resume(&scope).await.unwrap();
+        let before = world.downstream.ledger().len();
+        assert!(if matches!(scope, Scope::Route(_)) { before == 0 } else { before > 0 }, "an hour long");
+        let resumed = Instant::now();
+        world.let_go(scope).await.unwrap();
         world.run_to_rest().await.unwrap();
+        let first = world.downstream.ledger().get(before).map(|seen| seen.at.duration_since(resumed).as_secs());
+        assert!(first.is_some_and(|first| first < 5), "woken after {first:?} s");
         let sent = (0..50).map(|n| format!("p{n}")).collect();
         assert_eq!(broken(&world, &sent), Vec::<String>::new());
         let all = world.tables().tasks();
@@ -365,6 +372,15 @@ fn a_persons_pause_is_no_part_of_an_outage_wherever_the_breaker_and_the_pause_ar
                 world.tables().tasks().into_iter().filter(|task| task.status.word() != "succeeded").collect();
             assert!(failed.is_empty(), "{breaker} {scope:?} {failures}: {failed:?}");
         });
+    }
+}
+
+#[test]
+fn what_a_person_holds_is_not_called_and_all_of_it_goes_on_within_seconds_afterwards() {
+    let route = RouteName::new("parcels");
+    for scope in [Scope::Target(Target::of(&route, "t1")), Scope::Route(route)] {
+        held(&scope, None);
+        held(&scope, Some(("parcels", 2)));
     }
 }
 

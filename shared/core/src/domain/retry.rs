@@ -103,15 +103,17 @@ pub fn gate_delay_ms(waits: u32, random: f64) -> u64 {
     floor + scale(floor, random)
 }
 
-/// The pause before a batch with a ticket comes back whose time is so far ahead, in milliseconds: 0.25 to 1.25 s before
-/// that time, as near to it as whole seconds come, since SQS counts in those. It comes back after two minutes, too: its
-/// limit may have been raised.
+/// Returns the pause before a batch with a ticket comes back whose time is so far ahead, in milliseconds: whole seconds,
+/// since SQS counts in those, which end 0.25 to 1.25 s before that time. A time that is minutes ahead is an
+/// estimate, so the batch comes back after fifteen sixteenths of it and asks again.
 pub const fn turn_delay_ms(ahead_ms: u64) -> u64 {
     const EARLY_MS: u64 = 250;
-    const HOP_MS: u64 = 120_000;
-    let pause_ms = if ahead_ms > HOP_MS { HOP_MS } else { ahead_ms };
-    let whole_s = pause_ms.saturating_sub(EARLY_MS) / 1_000;
-    if whole_s == 0 { 1_000 } else { whole_s * 1_000 }
+    const FAR_MS: u64 = 120_000;
+    let early_ms = if ahead_ms > FAR_MS { ahead_ms / 16 } else { EARLY_MS };
+    match ahead_ms.saturating_sub(early_ms) / 1_000 {
+        0 => 1_000,
+        whole_s => whole_s * 1_000,
+    }
 }
 
 /// A moment between these two, by `random`, a number in `0.0..1.0`.
@@ -161,8 +163,8 @@ mod tests {
         #[test]
         fn a_batch_with_a_ticket_is_back_before_its_time(ahead in 1_250_u64..50_000_000) {
             let pause = turn_delay_ms(ahead);
-            let hop = ahead.min(120_000);
-            prop_assert!((250..=1_250).contains(&(hop - pause)) && pause.is_multiple_of(1_000));
+            let early = if ahead > 120_000 { ahead / 16 } else { 250 };
+            prop_assert!((early..=early + 1_000).contains(&(ahead - pause)) && pause.is_multiple_of(1_000));
         }
 
         #[test]

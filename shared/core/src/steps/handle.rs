@@ -48,7 +48,7 @@ pub struct Delivery<'a> {
 }
 
 /// The longest call of a route that is not pulled ends before; routes say how long theirs take.
-const PATIENCE_MS: u64 = 30_000;
+pub(super) const PATIENCE_MS: u64 = 30_000;
 
 impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D, E> {
     /// Handles one message.
@@ -111,8 +111,8 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
         }
     }
 
-    /// A delayed copy takes the place of this message. Queues deliver some messages twice, and each delivery leaves a
-    /// copy: so now and then a copy supersedes all others.
+    /// Sends a delayed copy that takes the place of this message. Queues deliver some messages twice, and each delivery
+    /// leaves a copy: so now and then a copy supersedes all others.
     async fn come_back(&self, message: Handle, delay_ms: u64) -> Result<(), Error> {
         let (copies, delay_ms) = message.copies.and_one(delay_ms, self.env.now());
         let again = Handle { waits: message.waits.saturating_add(1), copies, ..message };
@@ -127,11 +127,9 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
     async fn renew(&self, message: Handle, delay_ms: u64) -> Result<(), Error> {
         let batch = self.store.batch(&message.batch).await?;
         let Some(batch) = batch.filter(|batch| batch.nudges <= message.nudge) else { return Ok(()) };
-        let until = self.env.now().plus_ms(delay_ms);
-        let (nudge, renewed) = (message.nudge + 1, batch.renewed(message.nudge + 1, until));
-        let again = Handle { nudge, ..message };
+        let again = Handle { nudge: message.nudge + 1, ..message };
         send_all(self.queue, vec![Outgoing::handle(&again, delay_ms)]).await?;
-        if let Some(renewed) = renewed {
+        if let Some(renewed) = batch.woken(self.env.now().plus_ms(delay_ms)) {
             // Any other write is that of a delivery or of sweep, and the others live on until the next time.
             let _: Stored = self.store.store(&renewed, Assumes::At(batch.revision)).await?;
         }

@@ -2,7 +2,7 @@
 //!
 //! Writes of a gate, conditional on what was read: a repeat finds done what it asks for. A Target's pause is in the
 //! gate of its route, which every call reads anyway. A call that has passed its gate by then is made; its batch ends as
-//! ever. Nothing is sent: what waits comes back by its own messages.
+//! ever. What waits sleeps until a [`Waker`](super::wake::Waker) sends it a new message, or until its own comes.
 
 use super::Error;
 use super::admit::Gatekeeper;

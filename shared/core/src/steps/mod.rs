@@ -32,6 +32,7 @@ mod still;
 pub mod stream;
 pub mod sweep;
 pub mod track;
+pub mod wake;
 pub mod work;
 
 use crate::domain::json::sendable;

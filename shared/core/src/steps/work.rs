@@ -10,7 +10,6 @@ use std::collections::HashMap;
 
 use super::Error;
 use super::process::{Claimed, Counts, Outcome, Processor, Stop, follow_up, scopes};
-use crate::domain::gate::IN_PLACE_MS;
 use crate::domain::session::share;
 use crate::domain::task::traces;
 use crate::domain::{Batch, BatchId, Part, Pool, RouteName, SessionId, Timestamp};
@@ -22,8 +21,6 @@ pub struct Worker<'a, S, Q, D, E> {
     processor: Processor<'a, S, Q, D, E>,
     route: RouteName,
     later: HashMap<BatchId, Later>,
-    /// From when on it also tries batches whose time has not come: a limit may have been raised since they were told.
-    peeks_at: Timestamp,
     /// Claims that an error left behind.
     left: Vec<BatchId>,
 }
@@ -48,7 +45,7 @@ const LOOK: usize = 10;
 impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
     /// A worker whose session lies in the pool of `route`. It may claim once the session is opened.
     pub fn new(processor: Processor<'a, S, Q, D, E>, route: RouteName) -> Self {
-        Self { processor, route, later: HashMap::new(), peeks_at: Timestamp(0), left: Vec::new() }
+        Self { processor, route, later: HashMap::new(), left: Vec::new() }
     }
 
     /// Claims and processes one batch; `None` if none can be claimed now.
@@ -102,19 +99,14 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
                 }
             }
         }
-        let now = self.processor.env.now();
-        let peeks = now >= self.peeks_at;
-        let waits = |later: &Later| later.holder.is_none() && later.at.since(now) > IN_PLACE_MS;
-        for (part, before) in self.parts(if peeks { PEEKS_AHEAD_MS } else { 0 }).await? {
+        for (part, before) in self.parts().await? {
             let look = Look::at(part, before, LOOK + self.later.len());
             for id in self.processor.store.unfinished(&self.route, look).await?.all() {
-                if self.later.get(&id).is_some_and(|later| !peeks || !waits(later)) {
+                if self.later.contains_key(&id) {
                     continue;
                 }
                 match self.try_one(&id).await {
                     Ok(Some(found)) => return Ok(Some(found)),
-                    // Those behind it are told a later time.
-                    Ok(None) if peeks && self.later.get(&id).is_some_and(waits) => break,
                     Ok(None) => {}
                     Err(error) => {
                         self.put_off(id, None, None);
@@ -122,9 +114,6 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
                     }
                 }
             }
-        }
-        if peeks {
-            self.peeks_at = now.plus_ms(PEEK_MS);
         }
         failed
     }
@@ -152,10 +141,9 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
         Ok(None)
     }
 
-    /// The parts to look through, in this order, for batches that were due before the time beside them: its own,
-    /// perhaps for what is due later, and then everybody's, for what has been due for a while because the session with
-    /// that part is busy.
-    async fn parts(&mut self, ahead_ms: u64) -> Result<Vec<(Part, Timestamp)>, Error> {
+    /// The parts to look through, in this order, for batches that were due before the time beside them: its own, and
+    /// then everybody's, for what has been due for a while because the session with that part is busy.
+    async fn parts(&mut self) -> Result<Vec<(Part, Timestamp)>, Error> {
         let Processor { store, env, .. } = self.processor;
         let sessions = store.sessions(&Pool::of_route(&self.route), None, MAX_WORKERS).await?.all();
         let now = env.now();
@@ -169,12 +157,15 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
         let long_due = Timestamp(now.0.saturating_sub(HELP_AFTER_MS));
         let others = all.iter().cycle().skip(first + own.len()).take(all.len() - own.len());
         let others = others.map(|part| (*part, long_due));
-        Ok(own.iter().map(|part| (*part, now.plus_ms(ahead_ms))).chain(others).collect())
+        Ok(own.iter().map(|part| (*part, now)).chain(others).collect())
     }
 
-    /// Leaves a batch that cannot be claimed alone for a while, or until its holder is gone.
+    /// Leaves a batch that cannot be claimed alone for a while, or until its holder is gone. One that nobody holds is
+    /// left alone by its time in the index, which the worker that wakes it may bring forward.
     fn put_off(&mut self, id: BatchId, until: Option<Timestamp>, holder: Option<SessionId>) {
-        let at = until.unwrap_or_else(|| self.processor.env.now().plus_ms(RETRY_MS));
+        let now = self.processor.env.now();
+        let shown = if holder.is_none() { now.plus_ms(LAG_MS) } else { Timestamp(u64::MAX) };
+        let at = until.map_or_else(|| now.plus_ms(RETRY_MS), |until| until.min(shown));
         self.later.insert(id, Later { at, holder });
     }
 
@@ -224,10 +215,8 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
 
 /// How soon a batch that found no place is looked at again, in milliseconds.
 const RETRY_MS: u64 = 500;
-/// So often an idle worker tries the first batch of each of its parts before its time, in milliseconds.
-const PEEK_MS: u64 = 15_000;
-/// It looks for batches that are due so far ahead then, in milliseconds.
-const PEEKS_AHEAD_MS: u64 = 24 * 60 * 60 * 1_000;
+/// The index shows a batch's latest time after so long, in milliseconds.
+const LAG_MS: u64 = 3_000;
 /// After so long a batch that is due is anybody's, in milliseconds.
 const HELP_AFTER_MS: u64 = 3_000;
 

@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use self::bisection::Bisection;
 use super::answer::{Excerpt, Excerpts};
-use super::gate::{IN_PLACE_MS, Ticket};
+use super::gate::{Asks, IN_PLACE_MS, Of, Ticket};
 use super::id::{BatchId, Fence, Part, Revision, Round, SessionId, Target, TaskId};
 use super::outcome::{Reason, Results};
 use super::task::{Candidate, Task};
@@ -341,9 +341,9 @@ impl Batch {
         self.revised(Status::Paused { until }).due_at(until.plus_ms(GRACE_MS))
     }
 
-    /// This batch, which is to be called and whose worker, if it has one, is gone, with a ticket for the time `at`.
-    /// Workers that pull leave it alone until just before, sweep for a while longer.
-    pub fn waiting(&self, ticket: Ticket, at: Timestamp) -> Self {
+    /// This batch, which is to be called and whose worker, if it has one, is gone, until the time `at`, perhaps with a
+    /// ticket. Workers that pull leave it alone until just before, sweep for a while longer.
+    pub fn waiting(&self, ticket: Option<Ticket>, at: Timestamp) -> Self {
         let due = if self.pulled { Timestamp(at.0.saturating_sub(IN_PLACE_MS)) } else { at.plus_ms(GRACE_MS) };
         let status = match &self.status {
             // Its worker is gone.
@@ -356,7 +356,13 @@ impl Batch {
             | Status::Empty
             | Status::Void) => other.clone(),
         };
-        Self { ticket: Some(ticket), ..self.revised(status) }.due_at(due)
+        Self { ticket: ticket.or(self.ticket), ..self.revised(status) }.due_at(due)
+    }
+
+    /// Returns how this batch asks at such a limiter for its next call.
+    pub fn asks(&self, of: Of) -> Asks {
+        let ticket = self.ticket.filter(|ticket| ticket.attempts == self.attempts && ticket.of == of);
+        ticket.map_or(Asks::Anew, |ticket| Asks::With(ticket.number))
     }
 
     /// Returns this batch with the next revision: a claim by what was read before is refused.
@@ -404,13 +410,21 @@ impl Batch {
         Self { nudges: self.nudges + 1, ..self.revised(self.status.clone()) }.due_at(now.plus_ms(pause_ms))
     }
 
-    /// This batch that waits until then, with its message sent anew under this number by a delivery of it: all others
-    /// are superseded. `None` if a worker has claimed it, whose outcome another write would refuse, or if it is not to
-    /// be called.
-    pub fn renewed(&self, nudges: u32, until: Timestamp) -> Option<Self> {
-        let waits = self.is_callable() && self.claimed_by().is_none();
-        let renewed = || Self { nudges, ..self.revised(self.status.clone()) };
-        waits.then(|| renewed().due_at(until.plus_ms(GRACE_MS).max(self.due)))
+    /// Returns this batch, which waits, with a message that comes at this time: all others are superseded. `None` if it
+    /// does not wait: a worker has claimed it, or it is not to be called.
+    pub fn woken(&self, at: Timestamp) -> Option<Self> {
+        let status = match self.status {
+            Status::Frozen => Status::Frozen,
+            Status::Paused { until } => Status::Paused { until: until.min(at) },
+            Status::Open { .. }
+            | Status::Closing
+            | Status::InProgress { .. }
+            | Status::Settled { .. }
+            | Status::Empty
+            | Status::Void => return None,
+        };
+        let due = if self.pulled { at } else { at.plus_ms(GRACE_MS) };
+        Some(Self { nudges: self.nudges + 1, ..self.revised(status) }.due_at(due))
     }
 
     /// The same write of a batch that workers pull: they may claim it from `due` on.

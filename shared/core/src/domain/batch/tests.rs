@@ -114,14 +114,14 @@ fn a_batch_that_is_sent_on_again_and_again_is_left_alone_for_longer_each_time() 
 }
 
 #[test]
-fn a_message_that_is_sent_anew_supersedes_the_others_unless_a_worker_has_the_batch() {
+fn a_batch_is_woken_unless_a_worker_has_it() {
     let frozen = batch().frozen(batch().members);
-    let renewed = frozen.renewed(3, Timestamp(50)).expect("it waits");
-    assert_eq!((renewed.nudges, renewed.due), (3, Timestamp(50 + GRACE_MS).max(frozen.due)));
-    assert_eq!(renewed.revision, frozen.revision.next());
+    let paused = frozen.paused(Timestamp(90_000)).woken(Timestamp(50)).expect("it waits");
+    assert_eq!((paused.nudges, paused.due, paused.duty(Timestamp(50))), (1, Timestamp(50 + GRACE_MS), Duty::Call));
+    assert!(frozen.woken(Timestamp(50)).is_some_and(|woken| woken.revision == frozen.revision.next()));
     let claimed = frozen.claimed(Claim { session: SessionId::new("s") });
-    assert_eq!(claimed.renewed(3, Timestamp(50)), None, "its outcome would be refused");
-    assert_eq!(batch().renewed(3, Timestamp(50)), None, "it is open");
+    assert_eq!(claimed.woken(Timestamp(50)), None, "its outcome would be refused");
+    assert_eq!(batch().woken(Timestamp(50)), None, "it is open");
 }
 
 #[test]
@@ -146,12 +146,13 @@ fn a_long_wait_is_written_down_with_its_ticket_and_settling_ends_it() {
     use crate::domain::gate::Of;
     let ticket = Ticket { of: Of::Route, number: 7, attempts: 0 };
     let frozen = batch().frozen(batch().members);
-    let waiting = frozen.waiting(ticket, Timestamp(900_000));
+    let waiting = frozen.waiting(Some(ticket), Timestamp(900_000));
     assert_eq!((waiting.ticket, waiting.due), (Some(ticket), Timestamp(900_000 + GRACE_MS)));
     assert_eq!((waiting.duty(Timestamp(1)), waiting.attempts), (Duty::Call, 0));
-    let pulled = frozen.clone().pulled_from(Timestamp(1)).waiting(ticket, Timestamp(900_000));
+    let pulled = frozen.clone().pulled_from(Timestamp(1)).waiting(Some(ticket), Timestamp(900_000));
     assert_eq!(pulled.due, Timestamp(900_000 - IN_PLACE_MS), "a worker finds it in time to wait in place");
-    let left = frozen.claimed(Claim { session: SessionId::new("#handlers-1/s") }).waiting(ticket, Timestamp(900_000));
+    let left =
+        frozen.claimed(Claim { session: SessionId::new("#handlers-1/s") }).waiting(Some(ticket), Timestamp(900_000));
     assert_eq!(left.claimed_by(), None);
     assert_eq!(left.duty(Timestamp(900_000 - IN_PLACE_MS)), Duty::Call);
     assert_eq!(waiting.settled(Results::new(), Timestamp(1)).ticket, None);

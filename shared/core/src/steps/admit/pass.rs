@@ -23,11 +23,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         by: &SessionId,
         lease_until: Timestamp,
     ) -> Result<Passed, Error> {
-        let ticket = batch.ticket.filter(|ticket| ticket.attempts == batch.attempts);
-        let asks = |scope: &Scope| {
-            ticket.filter(|ticket| ticket.of == scope.of()).map_or(Asks::Anew, |ticket| Asks::With(ticket.number))
-        };
-        self.pass_all(route, (batch, Some(by)), asks, lease_until).await
+        self.pass_all(route, (batch, Some(by)), |scope| batch.asks(scope.of()), lease_until).await
     }
 
     /// The same for one call more of a batch that is being called.

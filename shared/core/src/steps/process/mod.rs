@@ -111,15 +111,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         Gatekeeper { store: self.store, env: self.env }
     }
 
-    /// How long all calls of a claim may take, and so how long its permits last if its worker dies: twice the timeout,
-    /// since a call whose secret was refused is made again with a newer one; and time to take a batch apart, where the
-    /// route says so.
     pub(super) fn lease_ms(&self, route: &Route) -> u64 {
-        let calls_ms = 2 * self.timeout_ms(route) + MARGIN_MS;
-        match route.on_reject {
-            OnReject::Fail => calls_ms,
-            OnReject::Bisect => calls_ms.max(BISECTION_MS),
-        }
+        lease_ms(route, self.patience_ms)
     }
 
     fn timeout_ms(&self, route: &Route) -> u64 {
@@ -129,5 +122,16 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     pub(super) fn route(&self, batch: &Batch) -> Result<&Route, Error> {
         let name = batch.target.route();
         self.routes.get(&name).ok_or(Error::UnknownRoute(name))
+    }
+}
+
+/// Returns how long all calls of a claim may take, and so how long its permits last if its worker dies: twice the
+/// timeout, since a call whose secret was refused is made again with a newer one; and time to take a batch apart, where
+/// the route says so. The timeout of a route that does not say is `patience_ms`.
+pub(super) fn lease_ms(route: &Route, patience_ms: u64) -> u64 {
+    let calls_ms = 2 * route.downstream.timeout_ms().unwrap_or(patience_ms) + MARGIN_MS;
+    match route.on_reject {
+        OnReject::Fail => calls_ms,
+        OnReject::Bisect => calls_ms.max(BISECTION_MS),
     }
 }

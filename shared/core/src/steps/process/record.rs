@@ -169,15 +169,15 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         Ok(Outcome::Away(away.until).into())
     }
 
-    /// Writes a ticket into its batch if the wait is so long that others would look at the batch meanwhile: sweep,
-    /// which would take the batch's message for lost, or a worker that pulls, which has no message.
+    /// Writes down until when a batch waits if that is so long that others would look at it meanwhile: sweep, which would
+    /// take the batch's message for lost, or a worker that pulls, which has no message.
     pub(super) async fn remember(&self, batch: &Batch, wait: Wait) -> Result<(), Error> {
-        let Some((until, ticket)) = wait.until.zip(wait.ticket) else { return Ok(()) };
+        let Wait { until: Some(until), ticket } = wait else { return Ok(()) };
         if !batch.pulled && until < batch.due {
             return Ok(());
         }
-        let waiting = batch.waiting(ticket, until);
-        if self.store.store(&waiting, Assumes::At(batch.revision)).await? == Stored::Yes {
+        let waiting = |batch: &Batch| batch.waiting(ticket, until);
+        if self.store.store(&waiting(batch), Assumes::At(batch.revision)).await? == Stored::Yes {
             return Ok(());
         }
         // If another delivery was faster, it has claimed the batch, or its ticket is as good. One that gave up has only
@@ -186,7 +186,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             && batch.ticket.is_none()
             && batch.duty(self.env.now()) == Duty::Call
         {
-            let _: Stored = self.store.store(&batch.waiting(ticket, until), Assumes::At(batch.revision)).await?;
+            let _: Stored = self.store.store(&waiting(&batch), Assumes::At(batch.revision)).await?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | a session that is over | its pool | its claims to the batch-handler; then the session is ended |
 //! | a batch that nobody fills or freezes | index of unfinished batches | to be finished |
+//! | a batch that sleeps though its limit or breaker lets it through | the same | its message, sooner; see [`wake`](super::wake) |
 //! | a frozen or paused batch that nobody calls | the same | its message anew; the old one is superseded |
 //! | a claim whose session is gone | the same | to be taken over |
 //! | an outcome whose follow-up is not done | the same | to be followed up |
@@ -31,6 +32,9 @@ mod due;
 mod scan;
 mod shelf;
 mod waiting;
+mod waking;
+
+use std::sync::{Mutex, PoisonError};
 
 use derive_more::AddAssign;
 use futures::join;
@@ -50,6 +54,7 @@ use crate::domain::time::Timestamp;
 use crate::ports::{Ended, Env, Look, Outbox, Outgoing, Store, Stored, Unfinished, send_all};
 use crate::routes::{Route, Routes};
 use shelf::Tally;
+use waking::Asleep;
 
 /// What one sweep sent on.
 #[derive(AddAssign, Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -213,8 +218,13 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
 
     async fn batches(&self, until: Timestamp) -> Tally {
         let now = self.env.now();
+        let asleep = &Mutex::new(Asleep::default());
         let read = |segment, after: Option<Position>| async move {
-            self.store.all_unfinished(segment, after.as_ref(), self.budget.batches).await
+            let page = self.store.all_unfinished(segment, after.as_ref(), self.budget.batches).await?;
+            page.found
+                .iter()
+                .for_each(|entry| asleep.lock().unwrap_or_else(PoisonError::into_inner).add(&entry.what, now));
+            Ok(page)
         };
         // A batch that wants to be pulled is its workers' affair, unless its route has none any more.
         let is_wanted = |entry: &Unfinished| {
@@ -222,7 +232,10 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
             entry.due < now && self.routes.get(&entry.route).is_some_and(is_ours)
         };
         let look_at = |entry: Unfinished| async move { self.look_at(&entry.id, now).await };
-        self.scan(Shelf::Batches, until, read, is_wanted, look_at).await
+        let mut tally = self.scan(Shelf::Batches, until, read, is_wanted, look_at).await;
+        let asleep = std::mem::take(&mut *asleep.lock().unwrap_or_else(PoisonError::into_inner));
+        tally.add(self.wake(asleep, until).await);
+        tally
     }
 
     async fn look_at(&self, id: &BatchId, now: Timestamp) -> Result<Report, Error> {
