@@ -103,8 +103,8 @@ pub fn gate_delay_ms(waits: u32, random: f64) -> u64 {
     floor + scale(floor, random)
 }
 
-/// Returns the pause before a batch with a ticket comes back whose time is so far ahead, in milliseconds: whole seconds,
-/// since SQS counts in those, which end 0.25 to 1.25 s before that time. A time that is minutes ahead is an
+/// Returns the pause before a batch with a ticket comes back whose time is so far ahead, in milliseconds: whole
+/// seconds, since SQS counts in those, which end 0.25 to 1.25 s before that time. A time that is minutes ahead is an
 /// estimate, so the batch comes back after fifteen sixteenths of it and asks again.
 pub const fn turn_delay_ms(ahead_ms: u64) -> u64 {
     const EARLY_MS: u64 = 250;

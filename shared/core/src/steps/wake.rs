@@ -41,9 +41,9 @@ pub struct Waker<'a, S, Q, E> {
 pub(super) const SOON_MS: u64 = 60_000;
 /// A batch with a turn within this time is woken now, in milliseconds: the next sweep comes well before.
 const NEAR_MS: u64 = 120_000;
-/// So many batches are woken together; the next sweep goes on.
+/// Batches that are woken together, at most; the next sweep goes on.
 const MOST_WOKEN: usize = 200;
-/// So many batches of each part of a route are looked at for a person.
+/// Batches of each part of a route that are looked at for a person, at most.
 const MOST_READ: usize = 1_000;
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
@@ -53,7 +53,8 @@ impl<'a, S: Store, Q: Outbox, E: Env> Waker<'a, S, Q, E> {
         Self { store, outbox, env, route, gates: HashMap::new() }
     }
 
-    /// Wakes the first batches behind a limiter that a person has resumed, whatever they wait for. Sweep wakes the rest.
+    /// Wakes the first batches behind a limiter that a person has resumed, whatever they wait for. Sweep wakes the
+    /// rest.
     ///
     /// # Errors
     /// A port did not answer; a repeat, or the next sweep, goes on.

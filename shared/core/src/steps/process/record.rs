@@ -169,8 +169,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         Ok(Outcome::Away(away.until).into())
     }
 
-    /// Writes down until when a batch waits if that is so long that others would look at it meanwhile: sweep, which would
-    /// take the batch's message for lost, or a worker that pulls, which has no message.
+    /// Writes down until when a batch waits if that is so long that others would look at it meanwhile: sweep, which
+    /// would take the batch's message for lost, or a worker that pulls, which has no message.
     pub(super) async fn remember(&self, batch: &Batch, wait: Wait) -> Result<(), Error> {
         let Wait { until: Some(until), ticket } = wait else { return Ok(()) };
         if !batch.pulled && until < batch.due {

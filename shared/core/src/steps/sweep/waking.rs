@@ -14,9 +14,9 @@ use crate::steps::wake::{SOON_MS, Waker, oversleeps};
 #[derive(Default)]
 pub(super) struct Asleep(BTreeMap<RouteName, Vec<(Timestamp, BatchId)>>);
 
-/// So many batches of a route are kept in mind.
+/// Batches of a route that are kept in mind, at most.
 const MOST: usize = 50_000;
-/// So many batches are looked at together. If none of them is woken, those behind them have their reasons, too.
+/// Batches that are looked at together. If none of them is woken, those behind them have their reasons, too.
 const TOGETHER: usize = 16;
 
 impl Asleep {
