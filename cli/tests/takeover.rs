@@ -1,5 +1,5 @@
-//! Workers in processes of their own that leave, sleep or run commands that misbehave: somebody goes on, and how soon
-//! is printed. Those that die are the soak's.
+//! Workers in processes of their own that leave, sleep or run commands that misbehave: another worker goes on, and the
+//! test prints how soon. The soak kills workers.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 

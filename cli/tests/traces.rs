@@ -67,7 +67,7 @@ fn send(stand: &Stand, folder: &std::path::Path) {
     }
 }
 
-/// What is in the spans is checked on the deployed stack.
+/// The deployed stack's test checks the content of the spans.
 #[test]
 fn each_way_to_say_a_trace_comes_to_the_collector_and_the_nearest_counts() {
     let folder = tempfile::tempdir().unwrap();

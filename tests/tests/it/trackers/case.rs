@@ -22,7 +22,7 @@ pub struct Case {
     pending: bool,
     /// Sweep found it unfinished and completed it.
     pub healed: bool,
-    /// How and when it ended.
+    /// The way and the time of its end.
     ended: Option<(Ending, Timestamp)>,
     pub faults: u32,
 }
@@ -46,7 +46,7 @@ impl Case {
         (tracker, truth.nodes(&id(), NodeId::group(0), usize::MAX, Freshness::Latest).await.unwrap())
     }
 
-    /// How many notices were sent, and each different one of them.
+    /// The number of notices sent, and each different one of them.
     fn notices(&self) -> (usize, BTreeSet<String>) {
         let sent = self.queues.messages(&Destination::Notification(NotificationQueue::Default));
         (sent.len(), sent.into_iter().map(|notice| notice.body).collect())
