@@ -86,8 +86,9 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
         let names: Vec<(&RouteName, bool)> = names.filter(|(name, _)| is_wanted(name)).collect();
         let mut crowd = self.crowd_of(&is_wanted, &names, OF_SEGMENT).await?;
         for route in routes.iter().filter(|route| route.is_ordered() && is_wanted(&route.name)).take(STOPPED) {
-            let missing_since = missing_since(self.env.now());
-            crowd.stopped.extend(self.store.stopped(&route.name, missing_since, STOPPED).await?);
+            // A number can be missing only where tasks bring theirs along; for other routes the query would be wasted.
+            let since = if route.is_numbered() { missing_since(self.env.now()) } else { Timestamp::default() };
+            crowd.stopped.extend(self.store.stopped(&route.name, since, STOPPED).await?);
         }
         Ok(crowd)
     }
