@@ -9,13 +9,8 @@ use embedded::{Pipeline, Ports, Processes, Stack, Storage};
 use groupage_aws::entry::{self, Counts, Metric, RouteSource};
 use groupage_aws::{Dynamo, Meter, Place, Sqs, System, Usage};
 use groupage_core::domain::sender::Senders;
-use groupage_core::domain::session::Timing;
-use groupage_core::ports::Store;
-use groupage_core::routes::Routes;
-use groupage_core::steps::track::Lifetimes;
 
-use crate::downstream::Scripted;
-use crate::lag::{Lag, Lagging};
+use crate::prelude::*;
 
 /// What a burst came to.
 #[derive(Debug)]

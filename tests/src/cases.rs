@@ -6,9 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::clock::{TestEnv, in_virtual_time};
 use crate::effort;
-use crate::process::{Fate, Fault, Plan, Process, Side};
+use crate::prelude::*;
 
 /// What a check of a case comes to.
 pub type Checked<T = ()> = Result<T, TestCaseError>;

@@ -4,13 +4,9 @@
 
 use std::fmt::Debug;
 
-use groupage_core::domain::task::Task;
-use groupage_core::ports::{
-    Answer, Batches, Call, Destination, Downstream, Error, Failures, Gates, Inbox, Lanes, Lists, Locks, NoAnswer,
-    Outbox, Outgoing, Registered, Result, Sessions, Shelves, Streams, Tasks, Trackers, layer, postpone_one,
-};
+use groupage_core::ports::{Error, Result, postpone_one};
 
-use crate::process::Process;
+use crate::prelude::*;
 
 /// A port as one process sees it.
 #[derive(Debug)]

@@ -9,14 +9,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use groupage_core::domain::Timestamp;
-use groupage_core::domain::gate::Scope;
-use groupage_core::domain::id::{RouteName, Target};
 use groupage_core::routes::Route;
 
 use crate::downstream::Seen;
-use crate::process::{Fault, Plan};
-use crate::world::World;
+use crate::prelude::*;
 
 /// For so long a process goes on by the routes that it began with, in milliseconds: a claim that takes its batch apart
 /// has this time, and batches that were told a time under a former rate have less.

@@ -2,16 +2,9 @@
 
 use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::tracker::Options;
-use groupage_core::domain::{NotificationQueue, TrackerId};
-use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{Destination, Env, Outbox, Trackers};
-use groupage_core::routes::Routes;
-use groupage_core::steps::list::Listing;
-use groupage_core::steps::register::{Asked, Rations, Register, Report};
-use groupage_core::steps::track::Tracking;
+use groupage_core::steps::register::Report;
 
-use crate::clock::TestEnv;
-use crate::records::records;
+use crate::prelude::*;
 
 /// Everything that a step needs.
 #[derive(Debug)]

@@ -4,17 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use groupage_core::domain::task::Status;
-use groupage_core::ports::{Answer, NoAnswer};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::time::Instant;
 
-use crate::clock::in_virtual_time;
-use crate::downstream::{Scripted, Seen, ok, status};
-use crate::process::Plan;
-use crate::promises::broken;
-use crate::scenario::parcel;
-use crate::world::{Setting, World};
+use crate::downstream::Seen;
+use crate::prelude::*;
 
 /// A way to answer, or not to.
 #[derive(Clone, Copy, Debug)]

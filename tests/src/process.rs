@@ -3,11 +3,10 @@
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use groupage_core::domain::time::Timestamp;
-use groupage_core::ports::{Destination, Env, Error, Result};
+use groupage_core::ports::{Error, Result};
 use tokio::sync::Notify;
 
-use crate::clock::TestEnv;
+use crate::prelude::*;
 
 /// On which side of a call's work something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

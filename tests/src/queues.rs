@@ -3,12 +3,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use groupage_core::memory::{Delivery, MemoryQueues};
-use groupage_core::ports::{Destination, Env, Inbox, Outbox, Outgoing, Result};
+use groupage_core::ports::Result;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::clock::TestEnv;
+use crate::prelude::*;
 
 /// The queues of a world.
 #[derive(Debug)]

@@ -4,14 +4,10 @@
 use std::collections::BTreeSet;
 
 use futures::future::LocalBoxFuture;
-use groupage_core::domain::{Batch, Shard};
-use groupage_core::ports::{Answer, NoAnswer};
 
-use crate::clock::in_virtual_time;
-use crate::downstream::{Scripted, Seen, ok};
-use crate::process::{Plan, Point};
-use crate::promises::broken;
-use crate::world::{Setting, World};
+use crate::downstream::Seen;
+use crate::prelude::*;
+use crate::process::Point;
 
 /// What happens in a story after its messages are sent, before the rest follows: some are lost.
 pub type Mishap = for<'a> fn(&'a World) -> LocalBoxFuture<'a, Result<(), String>>;

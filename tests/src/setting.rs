@@ -2,9 +2,8 @@
 
 use groupage_core::memory::Keeps;
 
-use crate::lag::Lag;
-use crate::mutation::Mutation;
-use crate::process::{Lasting, Plan};
+use crate::prelude::*;
+use crate::process::Lasting;
 
 /// What expires, and when.
 #[derive(Clone, Copy, Debug)]

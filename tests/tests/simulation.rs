@@ -5,16 +5,11 @@
 //! search ends with the seed that shows it.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+use groupage_tests::prelude::*;
 use std::collections::BTreeMap;
 
-use groupage_core::ports::Env;
 use groupage_tests::chaos::Chaos;
-use groupage_tests::clock::in_virtual_time;
-use groupage_tests::downstream::Scripted;
 use groupage_tests::moods::Moods;
-use groupage_tests::mutation::Mutation;
-use groupage_tests::scenario::parcels;
-use groupage_tests::world::{Setting, World};
 use groupage_tests::{effort, fan, limits};
 
 /// This many seeds are tried in a quick run, and in a long one.

@@ -1,11 +1,10 @@
 //! A tracked fan-out, by a seed.
 
-use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::tracker::{GROUP_SIZE, Outcome};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
 use crate::fan_out::{FanOut, Portion, Work};
+use crate::prelude::*;
 
 /// A fan-out, and how long after the beginning its deadline is, in milliseconds.
 #[derive(Clone, Debug)]

@@ -17,19 +17,14 @@ pub(crate) use list::naming;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use groupage_core::ports::{Answer, Env, NoAnswer};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::clock::in_virtual_time;
-use crate::downstream::{Scripted, Seen, ok};
+use crate::downstream::Seen;
 use crate::fan_out::FanOut;
-use crate::lag::Lag;
-use crate::mutation::Mutation;
-use crate::process::Plan;
-use crate::scenario::{Told, parcel};
+use crate::prelude::*;
+use crate::scenario::Told;
 use crate::shelf::Caller;
-use crate::world::{Setting, World};
 
 /// What a seed stands for.
 #[derive(Debug)]

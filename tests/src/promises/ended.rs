@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use groupage_core::domain::batch::{Batch, Member, Status};
+use groupage_core::domain::batch::Status;
 use groupage_core::domain::ended::Ended;
-use groupage_core::domain::{Round, Task, TaskId, task};
 
-use crate::world::World;
+use crate::prelude::*;
 
 pub(super) fn broken(world: &World) -> Vec<String> {
     let mut broken = the_ended_are_in_no_batch(world);

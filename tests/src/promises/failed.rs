@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 use futures::FutureExt;
 use groupage_core::domain::failed::Wanted;
 use groupage_core::domain::task::Status;
-use groupage_core::domain::{RouteName, TaskId, Timestamp};
 use groupage_core::steps::failed::Failing;
 
 use super::ended::has_ended;
-use crate::world::World;
+use crate::prelude::*;
 
 pub(super) fn broken(world: &World) -> Vec<String> {
     let listed = listed(world);

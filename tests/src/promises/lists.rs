@@ -2,11 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use groupage_core::domain::list::List;
-use groupage_core::ports::Destination;
-
+use crate::prelude::*;
 use crate::witness::is_release;
-use crate::world::World;
 
 /// What was broken about lists in a world at rest.
 pub(super) fn broken(world: &World) -> Vec<String> {

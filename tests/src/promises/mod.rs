@@ -9,14 +9,11 @@ mod trackers;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt;
-use groupage_core::domain::batch::{Batch, Member, Status};
-use groupage_core::domain::gate::{Gate, OutboxEntry, Scope};
-use groupage_core::domain::{Exception, NotificationQueue, Round, TaskId, task};
-use groupage_core::ports::{Census, Destination};
+use groupage_core::domain::batch::Status;
+use groupage_core::domain::gate::OutboxEntry;
 
 use crate::limits;
-use crate::process::{Fault, Plan};
-use crate::world::World;
+use crate::prelude::*;
 
 /// What was broken in a world at rest in which these tasks were sent; each line begins with the promise's name.
 pub fn broken(world: &World, sent: &BTreeSet<String>) -> Vec<String> {

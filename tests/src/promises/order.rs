@@ -2,14 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use groupage_core::domain::id::{LaneId, TaskId};
-use groupage_core::domain::lane::OnFailure;
-use groupage_core::domain::task::{Status, Task};
-
-use groupage_core::routes::Routes;
+use groupage_core::domain::task::Status;
 
 use super::ended::has_ended;
-use crate::world::World;
+use crate::prelude::*;
 
 pub(super) fn broken(world: &World) -> Vec<String> {
     let accepted = world.store.inner().accepted();

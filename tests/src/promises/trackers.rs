@@ -4,12 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::FutureExt;
-use groupage_core::domain::tracker::{Ending, ItemId, Node, NodeId, State, Tracker};
-use groupage_core::domain::{NotificationQueue, task};
-use groupage_core::ports::{Destination, Freshness, Trackers};
+use groupage_core::domain::tracker::{Ending, State};
 
 use crate::fan_out::{FanOut, Work};
-use crate::world::World;
+use crate::prelude::*;
 
 /// The process that acks the last item, or seals, completes the tracker: some calls later, of 50 milliseconds at most.
 const AT_ONCE: Duration = Duration::from_secs(10);

@@ -1,10 +1,7 @@
 //! Stories of downstreams that only accept a batch: one message or one execution has all its members, and all of them
 //! have succeeded once it is accepted.
 
-use groupage_core::ports::{Answer, NoAnswer};
-
-use crate::downstream::status;
-use crate::scenario::{Scenario, parcels};
+use crate::prelude::*;
 
 const QUEUE: &str = r#"{ sqs: { queue: "https://sqs.us-east-1.amazonaws.com/1/load" } }"#;
 const STATE_MACHINE: &str = r#"{ step_functions: { state_machine: "arn:aws:states:us-east-1:1:stateMachine:load" } }"#;

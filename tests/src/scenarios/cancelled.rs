@@ -3,8 +3,7 @@
 //! who died before everybody had heard.
 
 use crate::fan_out::FanOut;
-use crate::scenario::{Scenario, keyed, parcels, scheduled};
-use crate::world::World;
+use crate::prelude::*;
 
 pub(super) fn all() -> Vec<Scenario> {
     let stories = [

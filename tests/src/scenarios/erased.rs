@@ -2,8 +2,7 @@
 //! under their ids later is done by nobody.
 
 use crate::fan_out::FanOut;
-use crate::scenario::{Scenario, parcel, parcels};
-use crate::world::World;
+use crate::prelude::*;
 
 pub(super) fn all() -> Vec<Scenario> {
     let stories = [

@@ -1,8 +1,6 @@
 //! Stories of tasks that fill batches by themselves.
 
-use crate::lag::Lag;
-use crate::scenario::{Scenario, parcels};
-use crate::world::World;
+use crate::prelude::*;
 
 pub(super) fn all() -> Vec<Scenario> {
     let stories = [

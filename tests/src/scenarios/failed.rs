@@ -1,12 +1,9 @@
 //! Stories of failed tasks that a person runs again, soon after their failure. Sweep runs in all of them: it finds what
 //! a person who died had let wait again.
 
-use groupage_core::ports::{Answer, NoAnswer};
-
-use crate::downstream::{Seen, ok, status};
+use crate::downstream::Seen;
 use crate::fan_out::FanOut;
-use crate::scenario::{Scenario, keyed, parcels};
-use crate::world::World;
+use crate::prelude::*;
 
 pub(super) fn all() -> Vec<Scenario> {
     let stories = [

@@ -1,13 +1,11 @@
 //! Stories of tracked fan-outs. Sweep runs in all of them: it sends the notice that somebody died before.
 
 use futures::FutureExt;
-use groupage_core::domain::tracker::{Mark, Node, NodeId, Outcome, State};
-use groupage_core::ports::{Env, Freshness, Trackers};
+use groupage_core::domain::tracker::State;
 
-use crate::downstream::{fails_alone, status};
+use crate::downstream::fails_alone;
 use crate::fan_out::{FanOut, Portion, Work};
-use crate::scenario::{Scenario, parcel, parcels};
-use crate::world::World;
+use crate::prelude::*;
 
 pub(super) fn all() -> Vec<Scenario> {
     let stories = [

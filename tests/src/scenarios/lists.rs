@@ -1,12 +1,9 @@
 //! Stories of tasks that wait on a list. Sweep runs in all of them: it works off what somebody took and died.
 
 use futures::FutureExt;
-use groupage_core::domain::id::ListId;
 
-use crate::lag::Lag;
-use crate::scenario::{Scenario, parcel, parcels};
+use crate::prelude::*;
 use crate::shelf::{Call, Caller, What};
-use crate::world::World;
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![

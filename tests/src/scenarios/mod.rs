@@ -17,13 +17,10 @@ mod traits;
 mod windows;
 
 use futures::FutureExt;
-use groupage_core::domain::batch::{Batch, FollowUp, Status};
-use groupage_core::ports::NoAnswer;
+use groupage_core::domain::batch::{FollowUp, Status};
 
-use crate::downstream::{fails_alone, ok, status};
-use crate::lag::Lag;
-use crate::scenario::{Scenario, parcel, parcels};
-use crate::world::World;
+use crate::downstream::fails_alone;
+use crate::prelude::*;
 
 /// All of them.
 pub fn all() -> Vec<Scenario> {

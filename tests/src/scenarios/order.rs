@@ -1,12 +1,9 @@
 //! Stories of ordered routes.
 
 use futures::FutureExt;
-use groupage_core::domain::{LaneId, RouteName};
-use groupage_core::ports::{Answer, NoAnswer};
 
-use crate::downstream::{Seen, ok};
-use crate::scenario::{Scenario, keyed};
-use crate::world::World;
+use crate::downstream::Seen;
+use crate::prelude::*;
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![

@@ -1,10 +1,6 @@
 //! Stories of a downstream's bad days, and of a person who holds calls back.
 
-use groupage_core::domain::outcome::Reason;
-use groupage_core::ports::NoAnswer;
-
-use crate::downstream::{ok, status};
-use crate::scenario::{Scenario, parcels};
+use crate::prelude::*;
 
 /// All of them.
 pub(super) fn all() -> Vec<Scenario> {

@@ -1,11 +1,9 @@
 //! Stories of a Target with shards.
 
 use futures::FutureExt;
-use groupage_core::domain::batch::{Batch, Status};
-use groupage_core::domain::{Shard, Task};
+use groupage_core::domain::batch::Status;
 
-use crate::scenario::{Scenario, parcel, parcels, routes_with};
-use crate::world::World;
+use crate::prelude::*;
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![

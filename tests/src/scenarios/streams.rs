@@ -1,12 +1,10 @@
 //! Stories of streams. Sweep runs: a committer that died leaves the rest to it.
 
 use groupage_core::domain::stream::Options;
-use groupage_core::domain::{NotificationQueue, StreamId};
 
 use crate::downstream::fails_alone;
-use crate::scenario::{Scenario, parcels};
+use crate::prelude::*;
 use crate::source::Source;
-use crate::world::World;
 
 pub(super) fn all() -> Vec<Scenario> {
     let stories = [

@@ -1,8 +1,6 @@
 //! Stories of tasks that weigh more than others, that close their batch, and that replace older ones.
 
-use crate::lag::Lag;
-use crate::scenario::{Scenario, keyed, parcels};
-use crate::world::World;
+use crate::prelude::*;
 
 pub(super) fn all() -> Vec<Scenario> {
     let newest_of_two = |name, count, begin: fn(&World)| Scenario::new(name, count, begin).route("collapse: key");

@@ -1,7 +1,6 @@
 //! Stories of batches that end before their window does.
 
-use crate::scenario::{Scenario, parcel, parcels};
-use crate::world::World;
+use crate::prelude::*;
 
 pub(super) fn all() -> Vec<Scenario> {
     let enough = "wait_ms: 60000, min_items: 2";

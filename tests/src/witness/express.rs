@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use groupage_core::domain::batch::{Assumes, Batch, Member, Status};
-use groupage_core::domain::task::{self, Candidate, Task};
-use groupage_core::domain::{BatchId, Target, TaskId, Timestamp};
-use groupage_core::ports::{Batches, Result};
+use groupage_core::domain::batch::{Assumes, Status};
+use groupage_core::ports::Result;
 
 use super::Witness;
-use crate::mutation::Mutation;
+use crate::prelude::*;
 
 /// The tasks that were to name each batch, whether they were there already or not.
 pub(super) type Meant = BTreeMap<BatchId, Vec<Member>>;

@@ -4,11 +4,10 @@ use std::sync::PoisonError;
 
 use groupage_core::domain::failed::Retry;
 use groupage_core::domain::task::Status;
-use groupage_core::domain::{Lane, Round, TaskId};
-use groupage_core::ports::{Failures, Result, Stored, layer};
+use groupage_core::ports::Result;
 
 use super::Witness;
-use crate::mutation::Mutation;
+use crate::prelude::*;
 
 impl Witness {
     /// How often a task was retried.

@@ -3,14 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
-use groupage_core::domain::id::{ListId, Token};
-use groupage_core::domain::list::{
-    Head, Life, List, Move, Purpose, Put, Record, Reservation, Reserve, Slot, State, Tail,
-};
-use groupage_core::ports::{Lists, Moved, PutOn, Result, Stored, layer};
+use groupage_core::domain::list::{Head, Life, Move, Put, Record, Reservation, Reserve, Slot, State, Tail};
+use groupage_core::ports::Result;
 
 use super::Witness;
-use crate::mutation::Mutation;
+use crate::prelude::*;
 
 /// What was seen of lists so far.
 #[derive(Debug, Default)]

@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use groupage_core::domain::lock::{self, Acquisition, Asks, Held, Term};
-use groupage_core::domain::task::{self, Candidate};
-use groupage_core::domain::{Seq, Shard, Shards, Target, Timestamp};
-use groupage_core::ports::{Acquired, Advanced, Locks, Released, Result, Signalled, layer};
+use groupage_core::domain::lock::{Acquisition, Asks, Held};
+use groupage_core::ports::Result;
 
 use super::Witness;
-use crate::mutation::Mutation;
+use crate::prelude::*;
 
 /// For each home's lock that is held, the tasks that waited when somebody last asked its holder to look again, with the
 /// shard of each, except shards that have had a leader of their own since.

@@ -12,15 +12,12 @@ mod trackers;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use groupage_core::domain::batch::{Assumes, Batch, Member, Status};
-use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::{BatchId, Exception, RouteName, Session, SessionId, Shards, TaskId, Timestamp};
-use groupage_core::memory::MemoryStore;
-use groupage_core::ports::{Batches, Freshness, Gates, Locks, Result, Sessions, Stored, Tasks, layer};
-use groupage_core::routes::{Route, Routes};
+use groupage_core::domain::batch::{Assumes, Status};
+use groupage_core::ports::Result;
+use groupage_core::routes::Route;
 use tokio::time::Instant;
 
-use crate::mutation::Mutation;
+use crate::prelude::*;
 
 pub(crate) use lists::is_release;
 

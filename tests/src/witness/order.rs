@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::PoisonError;
 
-use groupage_core::domain::id::{LaneId, Revision, TaskId, Turn};
-use groupage_core::domain::lane::{Lane, State};
-use groupage_core::ports::{Freshness, Lanes, LinedUp, Newcomer, Result, Stored, Tasks, layer};
+use groupage_core::domain::lane::State;
+use groupage_core::ports::Result;
 
 use super::Witness;
-use crate::mutation::Mutation;
+use crate::prelude::*;
 
 /// Who came to which lane.
 #[derive(Debug, Default)]

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use groupage_core::domain::stream::{EventId, Life, Stream};
+use groupage_core::domain::stream::Life;
 use groupage_core::domain::tracker::Change;
-use groupage_core::domain::{Task, TaskId};
-use groupage_core::ports::{Marked, Result, Stored, Streams, layer};
+use groupage_core::ports::Result;
 
 use super::Witness;
-use crate::mutation::Mutation;
+use crate::prelude::*;
 
 /// Events whose tasks are registered and not settled.
 pub(super) type Unsettled = BTreeMap<EventId, TaskId>;

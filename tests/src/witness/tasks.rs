@@ -1,13 +1,10 @@
 //! Tasks under observation: each is settled once, by the batch that it is in.
 
-use groupage_core::domain::task::{Candidate, Task, Ties};
-use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, Traits};
-use groupage_core::ports::{
-    Freshness, Joined, PassedOver, PutBack, Registered, Result, Settlement, Spot, Tasks, WayBack, layer,
-};
+use groupage_core::domain::task::Ties;
+use groupage_core::ports::{Result, Spot};
 
 use super::Witness;
-use crate::mutation::Mutation;
+use crate::prelude::*;
 
 impl Witness {
     pub(super) async fn task(&self, id: &TaskId) -> Result<Option<Task>> {

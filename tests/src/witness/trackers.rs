@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::tracker::{Addition, Change, End, Ending, GROUP_SIZE, Mark, Node, NodeId, State, Tracker};
-use groupage_core::ports::{Added, Freshness, Looked, Marked, Result, Stored, Trackers, layer};
+use groupage_core::domain::tracker::{Addition, Change, End, Ending, State};
+use groupage_core::ports::Result;
 use tokio::time::Instant;
 
 use super::Witness;
-use crate::mutation::Mutation;
+use crate::prelude::*;
 
 /// What was seen of trackers so far.
 #[derive(Debug, Default)]

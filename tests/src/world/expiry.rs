@@ -1,9 +1,7 @@
 //! Records that expire while a world runs, some of them long after they are due.
 
-use groupage_core::domain::gate::Scope;
-use groupage_core::ports::Env;
-
 use super::World;
+use crate::prelude::*;
 use crate::setting::Expires;
 
 /// How often what is due is deleted, in milliseconds.

@@ -1,15 +1,11 @@
 //! A tracked fan-out's owner: a process of its own that opens a tracker, adds items, sends the tasks that they are for
 //! and seals. It repeats every call until that is answered, and when it dies another makes the same calls again.
 
-use groupage_core::domain::tracker::{self, Addition, ItemId, ItemRange, Options, Place};
-use groupage_core::domain::{NotificationQueue, Timestamp, TrackerId};
-use groupage_core::ports::Env;
-use groupage_core::steps::track::{Refused, Tracking};
+use groupage_core::domain::tracker::{Addition, Options, Place};
+use groupage_core::steps::track::Refused;
 
 use super::World;
-use crate::clock::TestEnv;
-use crate::faulty::Faulty;
-use crate::process::Process;
+use crate::prelude::*;
 
 /// What an owner does, in this order.
 #[derive(Clone, Debug)]

@@ -3,10 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
-use groupage_core::domain::gate::Scope;
-use groupage_core::domain::{LaneId, RouteName, TaskId, Timestamp, TrackerId, Turn};
-use groupage_core::memory::Delivery;
-use groupage_core::ports::{Destination, Env};
 use groupage_core::steps::lane::Skipped;
 use groupage_core::steps::register::{Record, Report};
 
@@ -14,7 +10,7 @@ use super::fan_out::FanOut;
 use super::shelf::Caller;
 use super::source::Source;
 use super::{VISIBILITY_MS, World};
-use crate::mutation::Mutation;
+use crate::prelude::*;
 use crate::records::received;
 
 /// Jobs that begin at their time.

@@ -13,22 +13,13 @@ mod steps;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use groupage_core::domain::Timestamp;
-use groupage_core::domain::id::TaskId;
-use groupage_core::memory::{Delivery, MemoryStore};
-use groupage_core::ports::{Destination, Env};
-use groupage_core::routes::Routes;
 use groupage_core::steps::Error;
-use groupage_core::steps::register::{Asked, Record, Report};
+use groupage_core::steps::register::{Record, Report};
 use tokio::sync::Notify;
 
-use crate::clock::TestEnv;
-use crate::downstream::{Scripted, Seen};
-use crate::lag::Lagging;
-use crate::mutation::Mutation;
-use crate::process::{Fate, Plan, Process};
+use crate::downstream::Seen;
+use crate::prelude::*;
 use crate::queues::Queues;
-use crate::records::records;
 use crate::witness::Witness;
 
 pub use crate::setting::Setting;

@@ -3,15 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
-use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::id::{LaneId, RouteName, TaskId, TrackerId, Turn};
-use groupage_core::domain::lane::{self, Lane};
 use groupage_core::domain::task::Status;
-use groupage_core::ports::Env;
 use groupage_core::steps::Error;
 
 use super::jobs::Job;
 use super::{VISIBILITY_MS, World};
+use crate::prelude::*;
 
 /// A person cancels a task within this many milliseconds.
 const CANCEL_MS: u64 = 5_000;

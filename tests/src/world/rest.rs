@@ -3,12 +3,10 @@
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
-use groupage_core::domain::stream::{self, Stream};
-use groupage_core::domain::tracker::{State, Tracker};
-use groupage_core::ports::Env;
+use groupage_core::domain::tracker::State;
 
 use super::World;
-use crate::mutation::Mutation;
+use crate::prelude::*;
 
 /// How often somebody looks whether everything is at rest, in milliseconds.
 const LOOK_MS: u64 = 1_000;

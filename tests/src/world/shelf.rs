@@ -4,15 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use groupage_core::domain::id::ListId;
-use groupage_core::domain::list::{Move, Options, Purpose};
-use groupage_core::ports::{Env, Lists, Moved};
-use groupage_core::steps::list::{Listing, Refused};
+use groupage_core::domain::list::{Move, Options};
+use groupage_core::steps::list::Refused;
 
 use super::World;
 use super::fan_out::{AGAIN_MS, insist};
-use crate::faulty::Faulty;
-use crate::process::Process;
+use crate::prelude::*;
 
 /// Somebody with calls to make, in this order.
 #[derive(Clone, Debug)]

@@ -3,15 +3,13 @@
 
 use std::sync::Arc;
 
-use groupage_core::domain::id::StreamId;
-use groupage_core::domain::stream::{Ending, Offset, Options, State};
-use groupage_core::ports::{Destination, Env, Outbox, Outgoing, Result, Streams, Tasks};
+use groupage_core::domain::stream::{Ending, Options, State};
+use groupage_core::ports::Result;
 use groupage_core::steps::stream::{Event, Outcome, Refused, Streaming};
 
 use super::World;
 use super::fan_out::AGAIN_MS;
-use crate::faulty::Faulty;
-use crate::process::Process;
+use crate::prelude::*;
 
 /// What a source has.
 #[derive(Debug)]

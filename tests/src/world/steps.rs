@@ -1,16 +1,9 @@
 //! Each step as a process of a world runs it: the one place that knows what a step is made of.
 
 use groupage_aws::entry::mapping::{GROUP, TASKS};
-use groupage_core::domain::batch::Batch;
 use groupage_core::domain::failed::Wanted;
-use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::id::{LaneId, Pool, RouteName, SessionId, TaskId, TrackerId, Turn};
-use groupage_core::domain::message::{Elect, Group, Handle};
-use groupage_core::domain::session::Timing;
-use groupage_core::domain::time::Timestamp;
-use groupage_core::memory::Delivery;
-use groupage_core::ports::{Batches, Destination, Env};
-use groupage_core::routes::{Route, Routes};
+use groupage_core::domain::message::{Group, Handle};
+use groupage_core::routes::Route;
 use groupage_core::steps::Error;
 use groupage_core::steps::cancel::{self, Cancelling};
 use groupage_core::steps::elect::ElectLeader;
@@ -24,16 +17,13 @@ use groupage_core::steps::hold::Holding;
 use groupage_core::steps::lane::{Ordering, Resumed, Skipped};
 use groupage_core::steps::process::Processor;
 use groupage_core::steps::process::notify::Announced;
-use groupage_core::steps::register::{Rations, Record, Register, Report};
+use groupage_core::steps::register::{Record, Report};
 use groupage_core::steps::sweep::{Budget, Sweep};
-use groupage_core::steps::track::Lifetimes;
 use groupage_core::steps::wake::Waker;
 use groupage_core::steps::work::Worker;
 
 use super::World;
-use crate::faulty::Faulty;
-use crate::mutation::Mutation;
-use crate::process::Process;
+use crate::prelude::*;
 use crate::records::received;
 
 /// How often sweep runs, in milliseconds.

@@ -1,18 +1,12 @@
 //! Tasks that a person cancels while their batch waits, end to end on ports in memory.
 
+use groupage_tests::prelude::*;
 use std::collections::BTreeSet;
 
 use groupage_core::domain::cancelled::Refused;
 use groupage_core::domain::shown::Shown;
-use groupage_core::domain::{BatchId, RouteName, Task, TaskId};
-use groupage_core::ports::{Batches, Env};
 use groupage_core::steps::cancel::Cancelling;
 use groupage_core::steps::process::follow_up;
-use groupage_tests::clock::in_virtual_time;
-use groupage_tests::downstream::{Scripted, ok};
-use groupage_tests::promises::broken;
-use groupage_tests::scenario::{keyed, parcels, routes_with};
-use groupage_tests::world::{Setting, World};
 
 fn world() -> World {
     world_of(&routes_with("limits: { pause: route }"))

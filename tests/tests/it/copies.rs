@@ -1,7 +1,6 @@
 //! Messages that wait by copies of themselves: one that copies itself without end is braked, whatever step it is for.
 
-use groupage_core::domain::gate::Scope;
-use groupage_core::domain::message::{Elect, Group, Handle};
+use groupage_core::domain::message::{Group, Handle};
 use groupage_core::steps::hold::Holding;
 use groupage_tests::prelude::*;
 

@@ -1,16 +1,11 @@
 //! Tasks that are wanted until some time, end to end on ports in memory.
 
+use groupage_tests::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-use groupage_core::domain::NotificationQueue;
 use groupage_core::domain::shown::Shown;
 use groupage_core::domain::task::Status;
-use groupage_core::ports::{Batches, Destination};
-use groupage_tests::clock::in_virtual_time;
-use groupage_tests::downstream::{Scripted, ok};
-use groupage_tests::promises::broken;
-use groupage_tests::scenario::{expiring, keyed, parcels, routes_with};
-use groupage_tests::world::{Setting, World};
+use groupage_tests::scenario::expiring;
 
 fn world(lines: &str) -> World {
     let setting = Setting { sweeps: true, latency_ms: 4, ..Setting::default() };

@@ -1,16 +1,11 @@
 //! Failed tasks end to end on ports in memory: run again, each by its own name, with what waits for them.
 
 use groupage_core::domain::answer::Excerpt;
-use groupage_core::domain::id::{Round, TaskId};
 use groupage_core::domain::task::Status;
 use groupage_core::domain::tracker::{End, Ending, State};
-use groupage_core::ports::{Answer, Failures, NoAnswer};
-use groupage_tests::clock::in_virtual_time;
-use groupage_tests::downstream::{Scripted, Seen, ok};
+use groupage_tests::downstream::Seen;
 use groupage_tests::fan_out::FanOut;
-use groupage_tests::promises::broken;
-use groupage_tests::scenario::{keyed, parcels, routes_with};
-use groupage_tests::world::{Setting, World};
+use groupage_tests::prelude::*;
 
 /// Refuses each call with `p1` in it, the first time.
 fn refuses_once(seen: &Seen, _: usize) -> Result<Answer, NoAnswer> {

@@ -1,9 +1,7 @@
 //! How long after a worker's last look at its gate its call may still come: what a person who holds a route must bear.
 
-use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::message::Handle;
-use groupage_core::domain::session::Timing;
-use groupage_core::ports::{Result, layer};
+use groupage_core::ports::Result;
 use groupage_core::steps::handle::{self, HandleBatch};
 use groupage_core::steps::process::notify::Announced;
 use groupage_tests::prelude::*;

@@ -1,20 +1,13 @@
 //! Events that are more than one invocation of register-task gets through. Lambda kills it when its time is up.
 
+use groupage_tests::prelude::*;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use groupage_aws::entry::mapping::TASKS;
-use groupage_core::domain::task::Task;
-use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{Destination, Env, Registered, Result, Tasks, layer};
-use groupage_core::routes::Routes;
-use groupage_core::steps::register::{Asked, Rations, Record, Register};
-use groupage_tests::clock::TestEnv;
-use groupage_tests::faulty::Faulty;
-use groupage_tests::parcels_route;
-use groupage_tests::process::{Fate, Plan, Process};
-use groupage_tests::records::first;
+use groupage_core::ports::Result;
+use groupage_core::steps::register::Record;
 
 const ROUTES: &str = parcels_route!["batch: { express: false }"];
 

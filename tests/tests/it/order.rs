@@ -2,12 +2,10 @@
 
 use std::collections::VecDeque;
 
-use groupage_core::domain::lane::{Numbering, OnFailure};
 use groupage_core::domain::task::Status;
 use groupage_core::routes::Notify;
 use groupage_core::steps::lane::{Arrival, Lined, Ordering, Over, Resumed, Skipped};
 use groupage_tests::prelude::*;
-use groupage_tests::scenario::keyed;
 use proptest::prelude::*;
 
 fn routes(order: &str) -> String {

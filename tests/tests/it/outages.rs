@@ -1,19 +1,13 @@
 //! A downstream's bad day: it is away for a while, or one task crashes it. Nobody fails for what was not about it.
 
+use groupage_tests::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-use groupage_core::domain::gate::Scope;
 use groupage_core::domain::notice::UNDELIVERABLE;
 use groupage_core::domain::task::Status;
-use groupage_core::domain::{NotificationQueue, Reason, RouteName, Target};
-use groupage_core::ports::{Answer, Destination, Env, NoAnswer, Outgoing};
 use groupage_core::steps::hold::Holding;
-use groupage_tests::clock::in_virtual_time;
-use groupage_tests::downstream::{Scripted, Seen, ok, status};
+use groupage_tests::downstream::Seen;
 use groupage_tests::process::{Lasting, Outage, Refusing};
-use groupage_tests::promises::broken;
-use groupage_tests::scenario::parcel;
-use groupage_tests::world::{Setting, World};
 use tokio::time::Instant;
 
 const SECOND_MS: u64 = 1_000;

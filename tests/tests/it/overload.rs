@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use groupage_aws::entry::mapping::TASKS;
-use groupage_core::domain::rest::Stage;
-use groupage_core::ports::{self, Result, layer};
-use groupage_core::steps::register::{Asked, Rations, Record, Register, Report};
+use groupage_core::ports::{self, Result};
+use groupage_core::steps::register::{Record, Report};
 use groupage_tests::prelude::*;
 
 const ROUTES: &str = parcels_route!["batch: { max_items: 10, wait_ms: 2000, express: false }"];

@@ -1,16 +1,10 @@
 //! Tasks that wait for their time, end to end on ports in memory.
 
+use groupage_tests::prelude::*;
 use std::collections::BTreeSet;
 
 use groupage_core::domain::task::Status;
 use groupage_core::domain::time::DAY_MS;
-use groupage_core::domain::{TaskId, Timestamp};
-use groupage_core::ports::{Destination, Env};
-use groupage_tests::clock::in_virtual_time;
-use groupage_tests::downstream::{Scripted, ok};
-use groupage_tests::promises::broken;
-use groupage_tests::scenario::{keyed, parcels, routes_with, scheduled};
-use groupage_tests::world::{Setting, World};
 use tokio::time::Instant;
 
 const YEAR_S: u64 = 365 * DAY_MS / 1_000;

@@ -4,12 +4,9 @@
 use std::sync::Arc;
 
 use groupage_aws::entry::{self, RouteSource};
-use groupage_core::domain::rest::Stage;
 use groupage_core::domain::sender::Senders;
-use groupage_core::domain::session::Timing;
-use groupage_core::domain::tracker::{NodeId, Options, Which};
+use groupage_core::domain::tracker::{Options, Which};
 use groupage_core::steps::stream::{Event, Streaming};
-use groupage_core::steps::track::{Lifetimes, Tracking};
 use groupage_tests::prelude::*;
 
 const ROUTES: &str = parcels_route!["when: type == 'parcel'", "batch: { max_items: 10, wait_ms: 500 }"];

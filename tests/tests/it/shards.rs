@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use groupage_core::domain::lock::{Bid, Holder, bid};
-use groupage_core::domain::message::Elect;
+use groupage_core::domain::lock::{Bid, bid};
 use groupage_core::domain::task::Status;
 use groupage_tests::prelude::*;
 use groupage_tests::scenarios;

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use groupage_core::domain::shown::Shown;
 use groupage_tests::prelude::*;
-use groupage_tests::scenario::keyed;
 use tokio::time::Instant;
 
 const ROUTES: &str = parcels_route!["batch: { max_items: 100, wait_ms: 1000 }", "notify: { success: default }"];

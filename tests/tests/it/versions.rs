@@ -13,11 +13,7 @@ use std::path::PathBuf;
 
 use groupage_core::domain::batch::Pace;
 use groupage_core::domain::gate::{Of, Ticket};
-use groupage_core::domain::message::{Due, Elect, Election, Finish, Group, Handle, Lead, Resume, Return, Returning};
-use groupage_core::domain::rest::Stage;
-use groupage_core::domain::{
-    BatchId, Candidate, Copies, Fence, Rest, Revision, Round, Shard, Target, TaskId, Term, WorkflowId,
-};
+use groupage_core::domain::message::{Due, Election, Finish, Group, Handle, Lead, Resume, Return, Returning};
 use groupage_tests::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,9 +1,8 @@
 //! Tasks that fail while they are in a rest.
 
 use groupage_aws::entry::mapping::TASKS;
-use groupage_core::domain::rest::Stage;
 use groupage_core::ports;
-use groupage_core::steps::register::{Asked, Rations, Register, Report};
+use groupage_core::steps::register::Report;
 use groupage_tests::prelude::*;
 
 use super::{ROUTES, WAITED, sent, settles, world};

@@ -6,7 +6,6 @@ mod failing;
 mod full;
 mod rests;
 
-use groupage_core::domain::rest::Stage;
 use groupage_core::domain::task::Status;
 use groupage_core::steps::register::{Record, Report};
 use groupage_tests::prelude::*;

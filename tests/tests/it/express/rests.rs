@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use groupage_core::domain::rest::Stage;
 use groupage_core::domain::task_message::MAX_MESSAGE_BYTES;
 use groupage_core::steps::register::Record;
 use groupage_tests::prelude::*;

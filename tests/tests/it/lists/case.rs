@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use groupage_core::steps::Error;
-use groupage_core::steps::list::Listing;
 use groupage_tests::cases::{Checked, Made, Step, in_process};
 use groupage_tests::prelude::*;
 use proptest::prelude::*;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use groupage_core::domain::list::Options;
-use groupage_core::steps::list::Listing;
 use groupage_tests::prelude::*;
 
 const MINUTE_MS: u64 = 60_000;

@@ -1,10 +1,9 @@
 //! What single calls are told, and what becomes of tasks in cases that the plain queue does not have.
 
-use groupage_core::domain::list::{MAX_RELEASED, MAX_RESERVATIONS, Move, Options, Purpose, Reserve, State};
+use groupage_core::domain::list::{MAX_RELEASED, MAX_RESERVATIONS, Move, Options, Reserve, State};
 use groupage_core::domain::task_message::Code;
 use groupage_core::steps::Error;
-use groupage_core::steps::list::{Listing, Refused};
-use groupage_core::steps::track::Tracking;
+use groupage_core::steps::list::Refused;
 use groupage_tests::prelude::*;
 
 use super::calls::{HOUR_MS, IDLE_MS, id};

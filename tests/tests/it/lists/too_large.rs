@@ -4,9 +4,6 @@ use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::list::{Addition, Put, Slot};
 use groupage_core::domain::task_message::MAX_MESSAGE_BYTES;
 use groupage_core::ports::{Error, Result};
-use groupage_core::steps::list::Listing;
-use groupage_core::steps::register::{Asked, Rations, Register};
-use groupage_core::steps::track::Tracking;
 use groupage_tests::prelude::*;
 
 use super::calls::id;

@@ -9,7 +9,6 @@ use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
-use groupage_core::domain::lane::{Numbering, OnFailure};
 use groupage_core::ports::Error;
 use groupage_tests::prelude::*;
 

@@ -2,17 +2,12 @@
 
 use groupage_aws::{Capacity, Place, Units, Usage};
 use groupage_core::domain::answer::{Excerpt, MAX_EXCERPT_BYTES};
-use groupage_core::domain::batch::{Assumes, Claim};
+use groupage_core::domain::batch::Assumes;
 use groupage_core::domain::failed::Retry;
-use groupage_core::domain::lane::{Numbering, OnFailure};
-use groupage_core::domain::list::{Move, Purpose};
-use groupage_core::domain::session::Timing;
-use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, Mark, Node, NodeId, WORD_BITS};
-use groupage_core::ports::Failures;
+use groupage_core::domain::list::Move;
+use groupage_core::domain::tracker::WORD_BITS;
 use groupage_core::routes::Notify;
 use groupage_core::steps::lane::{Arrival, Ordering, Over};
-use groupage_core::steps::list::Listing;
-use groupage_core::steps::track::Tracking;
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, OnDynamo, Turned};

@@ -2,7 +2,6 @@
 
 use groupage_core::domain::answer::Excerpt;
 use groupage_core::domain::ended::Ended;
-use groupage_core::ports::Failures;
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};

@@ -1,14 +1,10 @@
 //! What every `Failures` must do.
 
-use groupage_core::domain::Traits;
 use groupage_core::domain::answer::Excerpt;
-use groupage_core::domain::failed::{Failed, Failure, Filed, Retry};
-use groupage_core::domain::lane::{Lane, Numbering, State};
-use groupage_core::domain::task::{Candidate, Status, Task};
-use groupage_core::domain::{BatchId, LaneId, Member, Part, Round, RouteName, Target, TaskId, Timestamp, Turn};
-use groupage_core::ports::{
-    Failures, Freshness, Joined, Lanes, LinedUp, Newcomer, PutBack, Registered, Settlement, Store, Stored, Tasks,
-};
+use groupage_core::domain::failed::{Filed, Retry};
+use groupage_core::domain::lane::State;
+use groupage_core::domain::task::Status;
+use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{back, failure, now, target, task, waiting};

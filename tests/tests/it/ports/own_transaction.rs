@@ -11,12 +11,10 @@ use groupage_aws::{Downstreams, Sqs, System};
 use groupage_core::domain::batch::{Assumes, FollowUp, Status};
 use groupage_core::domain::id::digest;
 use groupage_core::domain::sender::Senders;
-use groupage_core::domain::session::Timing;
 use groupage_core::routes::Allowed;
 use groupage_core::steps::heartbeat::Heartbeat;
 use groupage_core::steps::process::Processor;
 use groupage_core::steps::process::notify::Announced;
-use groupage_core::steps::track::Lifetimes;
 use groupage_core::steps::work::Worker;
 use groupage_tests::prelude::*;
 

@@ -1,8 +1,7 @@
 //! Tasks, locks, batches and trackers to write.
 
 use groupage_core::domain::id::digest;
-use groupage_core::domain::lock::{Acquisition, Assumes, Held, Holder};
-use groupage_core::domain::session::Timing;
+use groupage_core::domain::lock::{Acquisition, Assumes, Held};
 use groupage_core::domain::tracker::Options;
 use groupage_tests::prelude::*;
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use groupage_core::domain::session::Timing;
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};

@@ -1,7 +1,6 @@
 //! What every `Streams` must do.
 
 use groupage_core::domain::stream::{Ending, Life, Options, Page, Trace, Watermark, path};
-use groupage_core::domain::tracker::{GROUP_SIZE, Mark, Node, NodeId};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};

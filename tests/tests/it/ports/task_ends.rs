@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use groupage_core::domain::task::Status;
-use groupage_core::ports::Failures;
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};

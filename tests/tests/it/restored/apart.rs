@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use groupage_core::memory::Copies;
-use groupage_core::ports::Env;
 use groupage_core::steps::revive::{Leaders, revive};
 use groupage_tests::effort;
 use groupage_tests::prelude::*;

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use groupage_core::steps::Error;
 use groupage_core::steps::sweep::{Budget, Report, Sweep};
-use groupage_core::steps::track::Lifetimes;
 use groupage_tests::prelude::*;
 
 const EVERY_MS: u64 = 60_000;

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use groupage_core::domain::batch::Assumes;
 use groupage_core::domain::shelf::{Bookmark, Bookmarks, Position};
-use groupage_core::domain::tracker::{NodeId, Options};
-use groupage_core::ports::{Entries, Error, Result, layer};
-use groupage_core::steps::list::Listing;
+use groupage_core::domain::tracker::Options;
+use groupage_core::ports::{Entries, Error, Result};
 use groupage_core::steps::sweep::Budget;
 use groupage_tests::prelude::*;
 

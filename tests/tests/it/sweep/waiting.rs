@@ -4,14 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use groupage_aws::entry::{self, RouteSource};
-use groupage_core::domain::message::Elect;
 use groupage_core::domain::sender::Senders;
-use groupage_core::domain::session::Timing;
 use groupage_core::domain::shelf::Bookmarks;
 use groupage_core::domain::task::Status;
-use groupage_core::ports::{Result, layer};
+use groupage_core::ports::Result;
 use groupage_core::steps::sweep::Budget;
-use groupage_core::steps::track::Lifetimes;
 use groupage_tests::prelude::*;
 
 use super::Stand;

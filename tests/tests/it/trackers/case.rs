@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use groupage_core::domain::tracker::{End, Ending, Node, NodeId, Place, State, Which};
-use groupage_core::steps::track::Tracking;
+use groupage_core::domain::tracker::{End, Ending, Place, State, Which};
 use groupage_tests::cases::{Checked, Made, Step, in_process};
 use groupage_tests::prelude::*;
 use proptest::prelude::*;

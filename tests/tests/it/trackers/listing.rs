@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use groupage_core::domain::tracker::{Addition, ItemRange, Place, Which};
-use groupage_core::steps::track::Tracking;
+use groupage_core::domain::tracker::{Addition, Place, Which};
 use groupage_tests::prelude::*;
 use proptest::prelude::*;
 

@@ -1,8 +1,7 @@
 //! The notice of a tracker's end, when its answer was lost.
 
-use groupage_core::domain::tracker::{ItemRange, Mark, NodeId, Options};
+use groupage_core::domain::tracker::Options;
 use groupage_core::ports::{Error, Result};
-use groupage_core::steps::track::{Lifetimes, Tracking};
 use groupage_tests::prelude::*;
 
 /// Sends, and never answers.

@@ -1,8 +1,7 @@
 //! Trackers that are read as they were, before the id was another one's, or not at all.
 
-use groupage_core::domain::tracker::{Ending, ItemRange, NodeId, State};
-use groupage_core::ports::{Error, Result, layer};
-use groupage_core::steps::track::{Lifetimes, Tracking};
+use groupage_core::domain::tracker::{Ending, State};
+use groupage_core::ports::{Error, Result};
 use groupage_tests::prelude::*;
 
 /// Trackers of which some looks are answered otherwise.

@@ -7,15 +7,13 @@ use std::fmt::Debug;
 
 use groupage_aws::{Dynamo, RouteTable};
 use groupage_core::domain::answer::{Excerpt, Excerpts};
-use groupage_core::domain::batch::{Assumes, Claim};
-use groupage_core::domain::gate::{Admission, Asks, BreakerPolicy, Gate, Limits, Scope};
-use groupage_core::domain::lane::{Lane, Numbering, OnFailure, Place, Queued};
-use groupage_core::domain::list::{Addition, Life, Options, Purpose, Put, Record, Reservation, Slot, Tail};
-use groupage_core::domain::outcome::{self, Exception, Fault};
+use groupage_core::domain::batch::Assumes;
+use groupage_core::domain::gate::{Admission, Asks, BreakerPolicy, Limits};
+use groupage_core::domain::lane::{Place, Queued};
+use groupage_core::domain::list::{Addition, Life, Options, Put, Record, Reservation, Slot, Tail};
+use groupage_core::domain::outcome::Fault;
 use groupage_core::domain::shelf::{Bookmark, Bookmarks, Position};
-use groupage_core::domain::tracker::{Ending, ItemRange, Mark, Node, NodeId};
-use groupage_core::domain::{stream, tracker};
-use groupage_core::ports::Failures;
+use groupage_core::domain::tracker::Ending;
 use groupage_tests::prelude::*;
 
 use crate::ports::samples::{

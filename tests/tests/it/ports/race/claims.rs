@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use groupage_core::domain::batch::{Assumes, Claim};
-use groupage_core::domain::session::Timing;
+use groupage_core::domain::batch::Assumes;
 use groupage_tests::prelude::*;
 
 use super::start::{NOW, all_at_once, only};

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use groupage_core::domain::tracker::{Addition, End, Ending, GROUP_SIZE, ItemRange, Node, NodeId, Place, State};
-use groupage_core::steps::track::Tracking;
+use groupage_core::domain::tracker::{Addition, End, Ending, Place, State};
 use groupage_tests::prelude::*;
 
 use super::start::{RACERS, all_at_once, some_at_once};
