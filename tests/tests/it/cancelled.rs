@@ -35,54 +35,47 @@ async fn waiting(world: &World) -> BatchId {
     world.tables().batches()[0].id.clone()
 }
 
-#[test]
-fn members_of_a_batch_that_waits_are_cancelled_by_one_write_and_their_neighbours_are_called() {
-    in_virtual_time(async {
-        let world = world();
-        let batch = waiting(&world).await;
-        let before = world.tables().batch(&batch).await.unwrap().unwrap();
-        assert_eq!(cancel(&world, &["p2", "p0"]).await, [Ok(()), Ok(())]);
-        let after = world.tables().batch(&batch).await.unwrap().unwrap();
-        // They are left out, and then it is noted that all have heard.
-        assert_eq!((after.revision, after.members.len()), (before.revision.next().next(), 3));
-        assert_eq!(cancel(&world, &["p0"]).await, [Ok(())], "a repeat");
-        for task in world.tables().tasks().iter().filter(|task| task.id != TaskId::new("p1")) {
-            assert_eq!(Shown::of(task, Some(&after)), Shown::Cancelled);
-        }
-        world.run_to_rest().await.unwrap();
-        let called: Vec<Vec<String>> = world.downstream.ledger().into_iter().map(|seen| seen.items).collect();
-        assert_eq!(called, [["p1"]]);
-        // A person's wish is no failure that an alarm should count.
-        let settled = world.tables().batch(&batch).await.unwrap().unwrap();
-        let route = world.routes.get(&RouteName::new("parcels")).unwrap();
-        let came = follow_up(world.tables(), world.queues.now(), &world.env, route, &settled, None).await.unwrap();
-        assert_eq!((came.succeeded, came.ended, came.failed), (1, 2, 0));
-        assert_eq!(
-            cancel(&world, &["p1", "nobody"]).await,
-            [Err(Refused::Settled("succeeded")), Err(Refused::Unknown)]
-        );
-        let sent: BTreeSet<String> = (0..3).map(|n| format!("p{n}")).collect();
-        assert_eq!(broken(&world, &sent), Vec::<String>::new());
-    });
+#[tokio::test(start_paused = true)]
+async fn members_of_a_batch_that_waits_are_cancelled_by_one_write_and_their_neighbours_are_called() {
+    let world = world();
+    let batch = waiting(&world).await;
+    let before = world.tables().batch(&batch).await.unwrap().unwrap();
+    assert_eq!(cancel(&world, &["p2", "p0"]).await, [Ok(()), Ok(())]);
+    let after = world.tables().batch(&batch).await.unwrap().unwrap();
+    // They are left out, and then it is noted that all have heard.
+    assert_eq!((after.revision, after.members.len()), (before.revision.next().next(), 3));
+    assert_eq!(cancel(&world, &["p0"]).await, [Ok(())], "a repeat");
+    for task in world.tables().tasks().iter().filter(|task| task.id != TaskId::new("p1")) {
+        assert_eq!(Shown::of(task, Some(&after)), Shown::Cancelled);
+    }
+    world.run_to_rest().await.unwrap();
+    let called: Vec<Vec<String>> = world.downstream.ledger().into_iter().map(|seen| seen.items).collect();
+    assert_eq!(called, [["p1"]]);
+    // A person's wish is no failure that an alarm should count.
+    let settled = world.tables().batch(&batch).await.unwrap().unwrap();
+    let route = world.routes.get(&RouteName::new("parcels")).unwrap();
+    let came = follow_up(world.tables(), world.queues.now(), &world.env, route, &settled, None).await.unwrap();
+    assert_eq!((came.succeeded, came.ended, came.failed), (1, 2, 0));
+    assert_eq!(cancel(&world, &["p1", "nobody"]).await, [Err(Refused::Settled("succeeded")), Err(Refused::Unknown)]);
+    let sent: BTreeSet<String> = (0..3).map(|n| format!("p{n}")).collect();
+    assert_eq!(broken(&world, &sent), Vec::<String>::new());
 }
 
-#[test]
-fn a_task_is_cancelled_while_the_window_of_its_batch_is_open_and_its_neighbours_are_called() {
-    in_virtual_time(async {
-        let world = world_of(&routes_with("").replace("wait_ms: 1000", "wait_ms: 60000"));
-        world.send(&parcels(2, 1));
-        world.send_later(5_000, &parcels(3, 1)[2..]);
-        world.run_while(|| world.env.now().0 < 3_000 || world.tables().batches().is_empty()).await.unwrap();
-        assert_eq!(cancel(&world, &["p0"]).await, [Ok(())]);
-        assert_eq!(cancel(&world, &["p0"]).await, [Ok(())], "a repeat");
-        let (task, batch) = (world.tables().tasks()[0].clone(), world.tables().batches()[0].clone());
-        assert_eq!((batch.status.word(), Shown::of(&task, Some(&batch))), ("open", Shown::Cancelled));
-        world.run_to_rest().await.unwrap();
-        let called: Vec<Vec<String>> = world.downstream.ledger().into_iter().map(|seen| seen.items).collect();
-        assert_eq!(called, [["p1", "p2"]]);
-        let sent: BTreeSet<String> = (0..3).map(|n| format!("p{n}")).collect();
-        assert_eq!(broken(&world, &sent), Vec::<String>::new());
-    });
+#[tokio::test(start_paused = true)]
+async fn a_task_is_cancelled_while_the_window_of_its_batch_is_open_and_its_neighbours_are_called() {
+    let world = world_of(&routes_with("").replace("wait_ms: 1000", "wait_ms: 60000"));
+    world.send(&parcels(2, 1));
+    world.send_later(5_000, &parcels(3, 1)[2..]);
+    world.run_while(|| world.env.now().0 < 3_000 || world.tables().batches().is_empty()).await.unwrap();
+    assert_eq!(cancel(&world, &["p0"]).await, [Ok(())]);
+    assert_eq!(cancel(&world, &["p0"]).await, [Ok(())], "a repeat");
+    let (task, batch) = (world.tables().tasks()[0].clone(), world.tables().batches()[0].clone());
+    assert_eq!((batch.status.word(), Shown::of(&task, Some(&batch))), ("open", Shown::Cancelled));
+    world.run_to_rest().await.unwrap();
+    let called: Vec<Vec<String>> = world.downstream.ledger().into_iter().map(|seen| seen.items).collect();
+    assert_eq!(called, [["p1", "p2"]]);
+    let sent: BTreeSet<String> = (0..3).map(|n| format!("p{n}")).collect();
+    assert_eq!(broken(&world, &sent), Vec::<String>::new());
 }
 
 #[test]
@@ -108,17 +101,15 @@ fn if_the_newest_of_a_key_is_cancelled_before_a_call_no_older_one_is_called() {
     }
 }
 
-#[test]
-fn a_batch_of_which_all_are_cancelled_is_over() {
-    in_virtual_time(async {
-        let world = world();
-        let batch = waiting(&world).await;
-        assert_eq!(cancel(&world, &["p0", "p1", "p2"]).await, [Ok(()), Ok(()), Ok(())]);
-        let after = world.tables().batch(&batch).await.unwrap().unwrap();
-        assert_eq!((after.status.word(), after.unfinished()), ("settled", None));
-        world.run_to_rest().await.unwrap();
-        assert_eq!(world.downstream.ledger(), []);
-        let sent: BTreeSet<String> = (0..3).map(|n| format!("p{n}")).collect();
-        assert_eq!(broken(&world, &sent), Vec::<String>::new());
-    });
+#[tokio::test(start_paused = true)]
+async fn a_batch_of_which_all_are_cancelled_is_over() {
+    let world = world();
+    let batch = waiting(&world).await;
+    assert_eq!(cancel(&world, &["p0", "p1", "p2"]).await, [Ok(()), Ok(()), Ok(())]);
+    let after = world.tables().batch(&batch).await.unwrap().unwrap();
+    assert_eq!((after.status.word(), after.unfinished()), ("settled", None));
+    world.run_to_rest().await.unwrap();
+    assert_eq!(world.downstream.ledger(), []);
+    let sent: BTreeSet<String> = (0..3).map(|n| format!("p{n}")).collect();
+    assert_eq!(broken(&world, &sent), Vec::<String>::new());
 }

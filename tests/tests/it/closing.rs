@@ -27,83 +27,73 @@ fn calls(world: &World, begun: Instant) -> Vec<(u64, usize)> {
     world.downstream.ledger().iter().map(|seen| (ms(seen.at), seen.items.len())).collect()
 }
 
-#[test]
-fn tasks_of_a_window_become_full_batches_together_when_it_closes_and_have_no_message_before() {
-    in_virtual_time(async {
-        let (world, begun) = (world(ROUTES, Scripted::accepting()), Instant::now());
-        let parcels = parcels(8, 1);
-        // Enough to fill batches, and of the last quarter of an hour, for which a delayed message could be sent.
-        world.register(&parcels[..4]).await;
-        after(&world, 700_000).await;
-        world.register(&parcels[4..7]).await;
-        assert_eq!(world.queues.now().messages(&Destination::Elect), [], "what waits for its window has no message");
-        assert_eq!(world.tables().batches(), []);
-        after(&world, 150_000).await;
-        // The next window's.
-        world.register(&parcels[7..]).await;
-        world.run_to_rest().await.unwrap();
-        let calls = calls(&world, begun);
-        let sizes: Vec<usize> = calls.iter().map(|(_, members)| *members).collect();
-        assert_eq!(sizes, [3, 3, 1, 1], "{calls:?}");
-        let first = UNTIL_THE_HOUR_MS..UNTIL_THE_HOUR_MS + BY_THEN_MS;
-        assert!(calls[..3].iter().all(|(at, _)| first.contains(at)), "{calls:?}");
-        let next = UNTIL_THE_HOUR_MS + 3_600_000;
-        assert!((next..next + BY_THEN_MS).contains(&calls[3].0), "{calls:?}");
-    });
+#[tokio::test(start_paused = true)]
+async fn tasks_of_a_window_become_full_batches_together_when_it_closes_and_have_no_message_before() {
+    let (world, begun) = (world(ROUTES, Scripted::accepting()), Instant::now());
+    let parcels = parcels(8, 1);
+    // Enough to fill batches, and of the last quarter of an hour, for which a delayed message could be sent.
+    world.register(&parcels[..4]).await;
+    after(&world, 700_000).await;
+    world.register(&parcels[4..7]).await;
+    assert_eq!(world.queues.now().messages(&Destination::Elect), [], "what waits for its window has no message");
+    assert_eq!(world.tables().batches(), []);
+    after(&world, 150_000).await;
+    // The next window's.
+    world.register(&parcels[7..]).await;
+    world.run_to_rest().await.unwrap();
+    let calls = calls(&world, begun);
+    let sizes: Vec<usize> = calls.iter().map(|(_, members)| *members).collect();
+    assert_eq!(sizes, [3, 3, 1, 1], "{calls:?}");
+    let first = UNTIL_THE_HOUR_MS..UNTIL_THE_HOUR_MS + BY_THEN_MS;
+    assert!(calls[..3].iter().all(|(at, _)| first.contains(at)), "{calls:?}");
+    let next = UNTIL_THE_HOUR_MS + 3_600_000;
+    assert!((next..next + BY_THEN_MS).contains(&calls[3].0), "{calls:?}");
 }
 
-#[test]
-fn full_batches_wait_for_the_clock_on_the_express_path_too() {
-    in_virtual_time(async {
-        let (world, begun) = (world(ROUTES, Scripted::accepting()), Instant::now());
-        world.register(&parcels(6, 1)).await;
-        assert_eq!(world.tables().batches(), []);
-        world.run_to_rest().await.unwrap();
-        assert!(calls(&world, begun).iter().all(|(at, members)| *at >= UNTIL_THE_HOUR_MS && *members == 3));
-    });
+#[tokio::test(start_paused = true)]
+async fn full_batches_wait_for_the_clock_on_the_express_path_too() {
+    let (world, begun) = (world(ROUTES, Scripted::accepting()), Instant::now());
+    world.register(&parcels(6, 1)).await;
+    assert_eq!(world.tables().batches(), []);
+    world.run_to_rest().await.unwrap();
+    assert!(calls(&world, begun).iter().all(|(at, members)| *at >= UNTIL_THE_HOUR_MS && *members == 3));
 }
 
-#[test]
-fn a_task_that_is_not_wanted_before_waits_for_the_window_after_that() {
-    in_virtual_time(async {
-        let (world, begun) = (world(ROUTES, Scripted::accepting()), Instant::now());
-        let parcels = parcels(2, 1);
-        world.register(&[scheduled(&parcels[0], 900), parcels[1].clone()]).await;
-        world.run_to_rest().await.unwrap();
-        let calls = calls(&world, begun);
-        let [(first, 1), (second, 1)] = calls[..] else { panic!("{calls:?}") };
-        assert!(first < UNTIL_THE_HOUR_MS + BY_THEN_MS && second >= UNTIL_THE_HOUR_MS + 3_600_000, "{calls:?}");
-    });
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_not_wanted_before_waits_for_the_window_after_that() {
+    let (world, begun) = (world(ROUTES, Scripted::accepting()), Instant::now());
+    let parcels = parcels(2, 1);
+    world.register(&[scheduled(&parcels[0], 900), parcels[1].clone()]).await;
+    world.run_to_rest().await.unwrap();
+    let calls = calls(&world, begun);
+    let [(first, 1), (second, 1)] = calls[..] else { panic!("{calls:?}") };
+    assert!(first < UNTIL_THE_HOUR_MS + BY_THEN_MS && second >= UNTIL_THE_HOUR_MS + 3_600_000, "{calls:?}");
 }
 
-#[test]
-fn a_member_that_goes_round_again_does_not_wait_for_the_next_window() {
-    in_virtual_time(async {
-        let once = Scripted::new(Box::new(|_, before| Ok(if before == 0 { status(503, None) } else { ok("") })));
-        let (world, begun) = (world(ROUTES, once), Instant::now());
-        world.register(&parcels(2, 1)).await;
-        world.run_to_rest().await.unwrap();
-        let calls = calls(&world, begun);
-        assert!(calls.len() == 2 && calls[1].0 < UNTIL_THE_HOUR_MS + 2 * BY_THEN_MS, "{calls:?}");
-    });
+#[tokio::test(start_paused = true)]
+async fn a_member_that_goes_round_again_does_not_wait_for_the_next_window() {
+    let once = Scripted::new(Box::new(|_, before| Ok(if before == 0 { status(503, None) } else { ok("") })));
+    let (world, begun) = (world(ROUTES, once), Instant::now());
+    world.register(&parcels(2, 1)).await;
+    world.run_to_rest().await.unwrap();
+    let calls = calls(&world, begun);
+    assert!(calls.len() == 2 && calls[1].0 < UNTIL_THE_HOUR_MS + 2 * BY_THEN_MS, "{calls:?}");
 }
 
-#[test]
-fn what_was_sent_before_the_windows_changed_keeps_its_time() {
-    in_virtual_time(async {
-        let (mut world, begun) = (world(ROUTES, Scripted::accepting()), Instant::now());
-        let parcels = parcels(2, 1);
-        world.register(&parcels[..1]).await;
-        world.push(&ROUTES.replace("0 * * * *", "0 20 * * *"));
-        // The first of them is found as it is.
-        let report = world.register(&parcels).await;
-        assert_eq!((report.registered, report.repeated), (1, 1));
-        let due = |id: &str| match world.tables().tasks().into_iter().find(|task| task.id == TaskId::new(id)) {
-            Some(Task { status: Status::Scheduled { due, .. }, .. }) => due.shown(),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!([due("p0"), due("p1")], ["1970-01-12T14:00:00.000Z", "1970-01-12T20:00:00.000Z"]);
-        world.run_to_rest().await.unwrap();
-        assert_eq!(calls(&world, begun).len(), 2);
-    });
+#[tokio::test(start_paused = true)]
+async fn what_was_sent_before_the_windows_changed_keeps_its_time() {
+    let (mut world, begun) = (world(ROUTES, Scripted::accepting()), Instant::now());
+    let parcels = parcels(2, 1);
+    world.register(&parcels[..1]).await;
+    world.push(&ROUTES.replace("0 * * * *", "0 20 * * *"));
+    // The first of them is found as it is.
+    let report = world.register(&parcels).await;
+    assert_eq!((report.registered, report.repeated), (1, 1));
+    let due = |id: &str| match world.tables().tasks().into_iter().find(|task| task.id == TaskId::new(id)) {
+        Some(Task { status: Status::Scheduled { due, .. }, .. }) => due.shown(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([due("p0"), due("p1")], ["1970-01-12T14:00:00.000Z", "1970-01-12T20:00:00.000Z"]);
+    world.run_to_rest().await.unwrap();
+    assert_eq!(calls(&world, begun).len(), 2);
 }

@@ -35,61 +35,53 @@ fn expired() -> (Shown, Option<String>) {
 }
 
 /// They wait at the gate of a route that a person holds for forty seconds.
-#[test]
-fn a_task_that_expires_before_its_call_is_in_no_call_and_its_neighbours_are() {
-    in_virtual_time(async {
-        let world = world("limits: { pause: route }");
-        world.hold_later(0, "parcels");
-        let [first, second, third] = <[String; 3]>::try_from(parcels(3, 1)).unwrap();
-        world.send_later(500, &[expiring(&first, 10), expiring(&second, 600), third]);
-        world.run_to_rest().await.unwrap();
-        let of = shown(&world).await;
-        assert_eq!((&of["p0"], of["p1"].0, of["p2"].0), (&expired(), Shown::Succeeded, Shown::Succeeded));
-        let called: Vec<Vec<String>> = world.downstream.ledger().into_iter().map(|seen| seen.items).collect();
-        assert_eq!(called, [["p1", "p2"]]);
-        let notices = world.queues.now().messages(&Destination::Notification(NotificationQueue::Default));
-        let of_first = notices.iter().filter(|notice| notice.body.contains(r#""reason":"expired""#));
-        assert_eq!(of_first.count(), 1, "one notice");
-        assert_eq!(broken(&world, &sent(3)), Vec::<String>::new());
-    });
+#[tokio::test(start_paused = true)]
+async fn a_task_that_expires_before_its_call_is_in_no_call_and_its_neighbours_are() {
+    let world = world("limits: { pause: route }");
+    world.hold_later(0, "parcels");
+    let [first, second, third] = <[String; 3]>::try_from(parcels(3, 1)).unwrap();
+    world.send_later(500, &[expiring(&first, 10), expiring(&second, 600), third]);
+    world.run_to_rest().await.unwrap();
+    let of = shown(&world).await;
+    assert_eq!((&of["p0"], of["p1"].0, of["p2"].0), (&expired(), Shown::Succeeded, Shown::Succeeded));
+    let called: Vec<Vec<String>> = world.downstream.ledger().into_iter().map(|seen| seen.items).collect();
+    assert_eq!(called, [["p1", "p2"]]);
+    let notices = world.queues.now().messages(&Destination::Notification(NotificationQueue::Default));
+    let of_first = notices.iter().filter(|notice| notice.body.contains(r#""reason":"expired""#));
+    assert_eq!(of_first.count(), 1, "one notice");
+    assert_eq!(broken(&world, &sent(3)), Vec::<String>::new());
 }
 
-#[test]
-fn a_batch_that_nobody_wants_any_more_is_not_called() {
-    in_virtual_time(async {
-        let world = world("limits: { pause: route }");
-        world.hold_later(0, "parcels");
-        world.send_later(500, &parcels(3, 1).iter().map(|body| expiring(body, 10)).collect::<Vec<_>>());
-        world.run_to_rest().await.unwrap();
-        assert_eq!(shown(&world).await.into_values().collect::<Vec<_>>(), vec![expired(); 3]);
-        assert_eq!(world.downstream.ledger(), []);
-        assert_eq!(broken(&world, &sent(3)), Vec::<String>::new());
-    });
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_nobody_wants_any_more_is_not_called() {
+    let world = world("limits: { pause: route }");
+    world.hold_later(0, "parcels");
+    world.send_later(500, &parcels(3, 1).iter().map(|body| expiring(body, 10)).collect::<Vec<_>>());
+    world.run_to_rest().await.unwrap();
+    assert_eq!(shown(&world).await.into_values().collect::<Vec<_>>(), vec![expired(); 3]);
+    assert_eq!(world.downstream.ledger(), []);
+    assert_eq!(broken(&world, &sent(3)), Vec::<String>::new());
 }
 
 /// A task that comes when nobody wants it any more ends all the same, by the way of all tasks: it is told of.
-#[test]
-fn a_task_that_comes_too_late_ends_as_expired() {
-    in_virtual_time(async {
-        let world = world("");
-        world.send(&[expiring(&parcels(1, 1)[0], 0)]);
-        world.run_to_rest().await.unwrap();
-        assert_eq!(shown(&world).await["p0"], expired());
-        assert_eq!((world.downstream.ledger(), broken(&world, &sent(1))), (Vec::new(), Vec::new()));
-    });
+#[tokio::test(start_paused = true)]
+async fn a_task_that_comes_too_late_ends_as_expired() {
+    let world = world("");
+    world.send(&[expiring(&parcels(1, 1)[0], 0)]);
+    world.run_to_rest().await.unwrap();
+    assert_eq!(shown(&world).await["p0"], expired());
+    assert_eq!((world.downstream.ledger(), broken(&world, &sent(1))), (Vec::new(), Vec::new()));
 }
 
 /// Even where a failure stops the lane.
-#[test]
-fn a_task_that_expires_holds_back_none_of_those_behind_it() {
-    in_virtual_time(async {
-        let world = world("ordered_by: key\n    limits: { pause: route }");
-        world.hold_later(0, "parcels");
-        let bodies: Vec<String> = (0..3).map(|n| keyed(n, 0, 0, n + 1)).collect();
-        world.send_later(500, &[expiring(&bodies[0], 10), expiring(&bodies[1], 10), bodies[2].clone()]);
-        world.run_to_rest().await.unwrap();
-        let of = shown(&world).await;
-        assert_eq!((&of["p0"], &of["p1"], of["p2"].0), (&expired(), &expired(), Shown::Succeeded));
-        assert_eq!(broken(&world, &sent(3)), Vec::<String>::new());
-    });
+#[tokio::test(start_paused = true)]
+async fn a_task_that_expires_holds_back_none_of_those_behind_it() {
+    let world = world("ordered_by: key\n    limits: { pause: route }");
+    world.hold_later(0, "parcels");
+    let bodies: Vec<String> = (0..3).map(|n| keyed(n, 0, 0, n + 1)).collect();
+    world.send_later(500, &[expiring(&bodies[0], 10), expiring(&bodies[1], 10), bodies[2].clone()]);
+    world.run_to_rest().await.unwrap();
+    let of = shown(&world).await;
+    assert_eq!((&of["p0"], &of["p1"], of["p2"].0), (&expired(), &expired(), Shown::Succeeded));
+    assert_eq!(broken(&world, &sent(3)), Vec::<String>::new());
 }

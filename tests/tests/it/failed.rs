@@ -51,31 +51,27 @@ fn a_failed_task_runs_again_by_a_retry_and_not_by_a_repeat_of_its_message() {
     });
 }
 
-#[test]
-fn a_tracker_hears_of_a_failed_task_once_whatever_becomes_of_its_retry() {
-    in_virtual_time(async {
-        let world = world("on_reject: bisect", 1);
-        world.fan_out_later(0, FanOut::of(&[&parcels(3, 1)]));
-        world.run_to_rest().await.unwrap();
-        let tasks = world.tables().tasks();
-        assert!(tasks.iter().all(|task| matches!(task.status, Status::Succeeded { .. })), "{tasks:?}");
-        let tracker = world.tables().trackers().remove(0);
-        let State::Ended(End { how, failed, missing, .. }) = tracker.state else { panic!("{tracker:?}") };
-        assert_eq!((how, failed, missing), (Ending::Completed, 1, 0), "the first outcome counts");
-        assert_eq!(broken(&world, &sent(3)), Vec::<String>::new());
-    });
+#[tokio::test(start_paused = true)]
+async fn a_tracker_hears_of_a_failed_task_once_whatever_becomes_of_its_retry() {
+    let world = world("on_reject: bisect", 1);
+    world.fan_out_later(0, FanOut::of(&[&parcels(3, 1)]));
+    world.run_to_rest().await.unwrap();
+    let tasks = world.tables().tasks();
+    assert!(tasks.iter().all(|task| matches!(task.status, Status::Succeeded { .. })), "{tasks:?}");
+    let tracker = world.tables().trackers().remove(0);
+    let State::Ended(End { how, failed, missing, .. }) = tracker.state else { panic!("{tracker:?}") };
+    assert_eq!((how, failed, missing), (Ending::Completed, 1, 0), "the first outcome counts");
+    assert_eq!(broken(&world, &sent(3)), Vec::<String>::new());
 }
 
-#[test]
-fn those_behind_a_failed_task_wait_while_it_runs_again() {
-    in_virtual_time(async {
-        let world = world("ordered_by: key\n    order: { on_failure: hold }", 1);
-        world.send(&(0..3).map(|n| keyed(n, 0, 0, n + 1)).collect::<Vec<_>>());
-        world.run_to_rest().await.unwrap();
-        let called: Vec<String> = world.downstream.ledger().into_iter().flat_map(|seen| seen.items).collect();
-        assert_eq!(called, ["p0", "p1", "p1", "p2"]);
-        assert_eq!(broken(&world, &sent(3)), Vec::<String>::new());
-    });
+#[tokio::test(start_paused = true)]
+async fn those_behind_a_failed_task_wait_while_it_runs_again() {
+    let world = world("ordered_by: key\n    order: { on_failure: hold }", 1);
+    world.send(&(0..3).map(|n| keyed(n, 0, 0, n + 1)).collect::<Vec<_>>());
+    world.run_to_rest().await.unwrap();
+    let called: Vec<String> = world.downstream.ledger().into_iter().flat_map(|seen| seen.items).collect();
+    assert_eq!(called, ["p0", "p1", "p1", "p2"]);
+    assert_eq!(broken(&world, &sent(3)), Vec::<String>::new());
 }
 
 #[test]

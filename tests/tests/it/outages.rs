@@ -215,21 +215,19 @@ fn what_a_queue_has_refused_for_a_day_goes_to_the_rejected_queue() {
     assert_eq!((told, undeliverable), (Vec::new(), 2));
 }
 
-#[test]
-fn a_route_may_tell_nobody_of_outages() {
-    in_virtual_time(async {
-        let file = routes("limits: { pause: route }").replace("outage: default", "outage: none");
-        let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, ..Setting::default() };
-        let begun = Instant::now();
-        let is_away = move |seen: &Seen| seen.at.duration_since(begun).as_secs() < 60;
-        let script = move |seen: &Seen, _| Ok(if is_away(seen) { status(503, None) } else { ok("") });
-        let world = World::new(setting, &file, Scripted::new(Box::new(script)));
-        world.send(&(0..30).map(|n| parcel(n, 0)).collect::<Vec<_>>());
-        world.run_to_rest().await.expect("it comes to rest");
-        assert!(world.downstream.ledger().len() > 7, "there was an outage");
-        assert_eq!(notices(&world, &Destination::Notification(NotificationQueue::Default)), Vec::new());
-        assert!(world.tables().gates().iter().all(|(_, gate)| gate.outbox.entries.is_empty()));
-    });
+#[tokio::test(start_paused = true)]
+async fn a_route_may_tell_nobody_of_outages() {
+    let file = routes("limits: { pause: route }").replace("outage: default", "outage: none");
+    let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, ..Setting::default() };
+    let begun = Instant::now();
+    let is_away = move |seen: &Seen| seen.at.duration_since(begun).as_secs() < 60;
+    let script = move |seen: &Seen, _| Ok(if is_away(seen) { status(503, None) } else { ok("") });
+    let world = World::new(setting, &file, Scripted::new(Box::new(script)));
+    world.send(&(0..30).map(|n| parcel(n, 0)).collect::<Vec<_>>());
+    world.run_to_rest().await.expect("it comes to rest");
+    assert!(world.downstream.ledger().len() > 7, "there was an outage");
+    assert_eq!(notices(&world, &Destination::Notification(NotificationQueue::Default)), Vec::new());
+    assert!(world.tables().gates().iter().all(|(_, gate)| gate.outbox.entries.is_empty()));
 }
 
 #[test]
@@ -253,23 +251,21 @@ fn a_probe_is_made_in_time_though_the_batches_that_would_make_it_are_cancelled()
     }
 }
 
-#[test]
-fn a_retry_after_is_heeded_though_the_breakers_table_refuses_its_write() {
-    in_virtual_time(async {
-        let outage = Some(Outage { step: "batch-handler", call: "store_gate", for_ms: 2 * HOUR_MS });
-        let lasting = Lasting { outage, ..Lasting::default() };
-        let patience_ms = 30 * HOUR_MS;
-        let setting = Setting { seed: 5, latency_ms: 4, patience_ms, lasting, ..Setting::default() };
-        let script = |_: &Seen, before| Ok(if before == 0 { status(429, Some(600 * SECOND_MS)) } else { ok("") });
-        let world = World::new(setting, &routes("retry: { attempts: 1 }"), Scripted::new(Box::new(script)));
-        world.send(&[parcel(0, 0)]);
-        world.run_to_rest().await.expect("it comes to rest");
-        assert_eq!(broken(&world, &BTreeSet::from(["p0".to_owned()])), Vec::<String>::new());
-        assert!(matches!(world.tables().tasks()[0].status, Status::Succeeded { .. }), "it has not failed");
-        let calls = world.downstream.ledger();
-        let pause_s = calls[1].at.duration_since(calls[0].at).as_secs();
-        assert!(calls.len() == 2 && (600..640).contains(&pause_s), "{} calls, {pause_s} s apart", calls.len());
-    });
+#[tokio::test(start_paused = true)]
+async fn a_retry_after_is_heeded_though_the_breakers_table_refuses_its_write() {
+    let outage = Some(Outage { step: "batch-handler", call: "store_gate", for_ms: 2 * HOUR_MS });
+    let lasting = Lasting { outage, ..Lasting::default() };
+    let patience_ms = 30 * HOUR_MS;
+    let setting = Setting { seed: 5, latency_ms: 4, patience_ms, lasting, ..Setting::default() };
+    let script = |_: &Seen, before| Ok(if before == 0 { status(429, Some(600 * SECOND_MS)) } else { ok("") });
+    let world = World::new(setting, &routes("retry: { attempts: 1 }"), Scripted::new(Box::new(script)));
+    world.send(&[parcel(0, 0)]);
+    world.run_to_rest().await.expect("it comes to rest");
+    assert_eq!(broken(&world, &BTreeSet::from(["p0".to_owned()])), Vec::<String>::new());
+    assert!(matches!(world.tables().tasks()[0].status, Status::Succeeded { .. }), "it has not failed");
+    let calls = world.downstream.ledger();
+    let pause_s = calls[1].at.duration_since(calls[0].at).as_secs();
+    assert!(calls.len() == 2 && (600..640).contains(&pause_s), "{} calls, {pause_s} s apart", calls.len());
 }
 
 #[test]
@@ -414,45 +410,41 @@ fn a_target_that_is_away_beside_one_that_is_well_fails_nobody() {
     assert_eq!((&came.failed, &came.broken), (&BTreeMap::new(), &Vec::new()));
 }
 
-#[test]
-fn a_target_can_be_held_by_itself() {
-    in_virtual_time(async {
-        let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, ..Setting::default() };
-        for pause in ["target", "route"] {
-            let world =
-                World::new(setting.clone(), &routes(&format!("limits: {{ pause: {pause} }}")), Scripted::accepting());
-            let (begun, scope) = (Instant::now(), Scope::Target(Target::new("parcels:t1")));
-            let holding = Holding { store: world.tables(), env: &world.env };
-            holding.pause(&scope, Some("a deployment")).await.unwrap().unwrap();
-            world.send(&(0..50).map(|n| parcel(n, n % 3)).collect::<Vec<_>>());
-            world.run_while(|| Instant::now().duration_since(begun).as_secs() < 3_600).await.unwrap();
-            let called = |truck| move |seen: &Seen| seen.target == format!("t{truck}");
-            let calls =
-                |truck| world.downstream.answered().iter().map(|(seen, _)| seen.clone()).filter(called(truck)).count();
-            assert!(calls(0) > 0 && calls(1) == 0 && calls(2) > 0, "{pause}");
-            assert_eq!(holding.show(&scope).await.unwrap().call_state(world.env.now()).word(), "held");
-            holding.resume(&scope).await.unwrap();
-            world.run_to_rest().await.unwrap();
-            assert_eq!(broken(&world, &(0..50).map(|n| format!("p{n}")).collect()), Vec::<String>::new());
-        }
-    });
-}
-
-#[test]
-fn a_message_that_waits_for_hours_and_is_often_delivered_twice_leaves_few_copies() {
-    in_virtual_time(async {
-        let patience_ms = 30 * 60 * 60 * SECOND_MS;
-        let setting = Setting { seed: 5, latency_ms: 4, twice: 0.3, sweeps: true, patience_ms, ..Setting::default() };
-        let world = World::new(setting, &routes(""), Scripted::accepting());
-        let (begun, scope) = (Instant::now(), Scope::Route(RouteName::new("parcels")));
+#[tokio::test(start_paused = true)]
+async fn a_target_can_be_held_by_itself() {
+    let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, ..Setting::default() };
+    for pause in ["target", "route"] {
+        let world =
+            World::new(setting.clone(), &routes(&format!("limits: {{ pause: {pause} }}")), Scripted::accepting());
+        let (begun, scope) = (Instant::now(), Scope::Target(Target::new("parcels:t1")));
         let holding = Holding { store: world.tables(), env: &world.env };
-        holding.pause(&scope, None).await.unwrap().unwrap();
-        world.send(&(0..5).map(|n| parcel(n, 0)).collect::<Vec<_>>());
-        world.run_while(|| Instant::now().duration_since(begun).as_secs() < 24 * 3_600).await.unwrap();
-        let copies = world.queues.now().messages(&Destination::Handle).len();
-        assert!((1..=30).contains(&copies), "{copies} copies of the message of one batch");
+        holding.pause(&scope, Some("a deployment")).await.unwrap().unwrap();
+        world.send(&(0..50).map(|n| parcel(n, n % 3)).collect::<Vec<_>>());
+        world.run_while(|| Instant::now().duration_since(begun).as_secs() < 3_600).await.unwrap();
+        let called = |truck| move |seen: &Seen| seen.target == format!("t{truck}");
+        let calls =
+            |truck| world.downstream.answered().iter().map(|(seen, _)| seen.clone()).filter(called(truck)).count();
+        assert!(calls(0) > 0 && calls(1) == 0 && calls(2) > 0, "{pause}");
+        assert_eq!(holding.show(&scope).await.unwrap().call_state(world.env.now()).word(), "held");
         holding.resume(&scope).await.unwrap();
         world.run_to_rest().await.unwrap();
-        assert_eq!(broken(&world, &(0..5).map(|n| format!("p{n}")).collect()), Vec::<String>::new());
-    });
+        assert_eq!(broken(&world, &(0..50).map(|n| format!("p{n}")).collect()), Vec::<String>::new());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_waits_for_hours_and_is_often_delivered_twice_leaves_few_copies() {
+    let patience_ms = 30 * 60 * 60 * SECOND_MS;
+    let setting = Setting { seed: 5, latency_ms: 4, twice: 0.3, sweeps: true, patience_ms, ..Setting::default() };
+    let world = World::new(setting, &routes(""), Scripted::accepting());
+    let (begun, scope) = (Instant::now(), Scope::Route(RouteName::new("parcels")));
+    let holding = Holding { store: world.tables(), env: &world.env };
+    holding.pause(&scope, None).await.unwrap().unwrap();
+    world.send(&(0..5).map(|n| parcel(n, 0)).collect::<Vec<_>>());
+    world.run_while(|| Instant::now().duration_since(begun).as_secs() < 24 * 3_600).await.unwrap();
+    let copies = world.queues.now().messages(&Destination::Handle).len();
+    assert!((1..=30).contains(&copies), "{copies} copies of the message of one batch");
+    holding.resume(&scope).await.unwrap();
+    world.run_to_rest().await.unwrap();
+    assert_eq!(broken(&world, &(0..5).map(|n| format!("p{n}")).collect()), Vec::<String>::new());
 }

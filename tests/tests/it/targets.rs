@@ -33,46 +33,40 @@ fn a_targets_batches_are_as_large_as_it_may_have_them_with_a_leader_and_without(
     }
 }
 
-#[test]
-fn a_targets_batch_waits_for_as_long_as_it_may() {
-    in_virtual_time(async {
-        let (world, begun) = (world(ROUTES, Scripted::accepting()), Instant::now());
-        world.register(&parcels(2, 2)).await;
-        world.run_to_rest().await.unwrap();
-        let at = |target: &str| {
-            let ledger = world.downstream.ledger();
-            ledger.iter().find(|seen| seen.target == target).map(|seen| (seen.at - begun).as_millis() / 1_000)
-        };
-        assert_eq!((at("t0"), at("t1")), (Some(1), Some(9)));
-    });
+#[tokio::test(start_paused = true)]
+async fn a_targets_batch_waits_for_as_long_as_it_may() {
+    let (world, begun) = (world(ROUTES, Scripted::accepting()), Instant::now());
+    world.register(&parcels(2, 2)).await;
+    world.run_to_rest().await.unwrap();
+    let at = |target: &str| {
+        let ledger = world.downstream.ledger();
+        ledger.iter().find(|seen| seen.target == target).map(|seen| (seen.at - begun).as_millis() / 1_000)
+    };
+    assert_eq!((at("t0"), at("t1")), (Some(1), Some(9)));
 }
 
-#[test]
-fn as_many_calls_of_a_target_are_in_flight_as_it_may_have() {
-    in_virtual_time(async {
-        let world = world(ROUTES, Scripted::accepting().taking(|| 2_000));
-        world.register(&parcels(60, 2)).await;
-        world.run_to_rest().await.unwrap();
-        let most = world.downstream.most_in_flight();
-        let of = |target: &str| most.get(&Some(target.to_owned())).copied();
-        assert_eq!((of("t0"), of("t1")), (Some(3), Some(1)));
-        assert_eq!(broken(&world, &(0..60).map(|n| format!("p{n}")).collect()), Vec::<String>::new());
-    });
+#[tokio::test(start_paused = true)]
+async fn as_many_calls_of_a_target_are_in_flight_as_it_may_have() {
+    let world = world(ROUTES, Scripted::accepting().taking(|| 2_000));
+    world.register(&parcels(60, 2)).await;
+    world.run_to_rest().await.unwrap();
+    let most = world.downstream.most_in_flight();
+    let of = |target: &str| most.get(&Some(target.to_owned())).copied();
+    assert_eq!((of("t0"), of("t1")), (Some(3), Some(1)));
+    assert_eq!(broken(&world, &(0..60).map(|n| format!("p{n}")).collect()), Vec::<String>::new());
 }
 
 /// A batch that has more than fits since keeps what has joined it, and takes no more.
-#[test]
-fn a_limit_that_is_lowered_while_a_batch_is_open_neither_loses_nor_repeats_a_task() {
-    in_virtual_time(async {
-        let mut world = world(ROUTES, Scripted::accepting());
-        world.register(&[0, 1, 2, 3].map(|n| parcel(n, 1))).await;
-        let until = world.env.now().plus_ms(3_000);
-        world.run_while(|| world.env.now() < until).await.unwrap();
-        assert_eq!(world.tables().batches().iter().map(|batch| batch.members.len()).collect::<Vec<_>>(), [4]);
-        world.push(&ROUTES.replace("max_items: 5, wait_ms: 9000", "max_items: 2, wait_ms: 9000"));
-        world.register(&[parcel(4, 1)]).await;
-        world.run_to_rest().await.unwrap();
-        assert_eq!(sizes(&world, "t1"), [4, 1]);
-        assert_eq!(broken(&world, &(0..5).map(|n| format!("p{n}")).collect()), Vec::<String>::new());
-    });
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_is_lowered_while_a_batch_is_open_neither_loses_nor_repeats_a_task() {
+    let mut world = world(ROUTES, Scripted::accepting());
+    world.register(&[0, 1, 2, 3].map(|n| parcel(n, 1))).await;
+    let until = world.env.now().plus_ms(3_000);
+    world.run_while(|| world.env.now() < until).await.unwrap();
+    assert_eq!(world.tables().batches().iter().map(|batch| batch.members.len()).collect::<Vec<_>>(), [4]);
+    world.push(&ROUTES.replace("max_items: 5, wait_ms: 9000", "max_items: 2, wait_ms: 9000"));
+    world.register(&[parcel(4, 1)]).await;
+    world.run_to_rest().await.unwrap();
+    assert_eq!(sizes(&world, "t1"), [4, 1]);
+    assert_eq!(broken(&world, &(0..5).map(|n| format!("p{n}")).collect()), Vec::<String>::new());
 }
