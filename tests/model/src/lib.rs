@@ -15,5 +15,7 @@ pub mod harness;
 pub mod lanes;
 pub mod lists;
 pub mod pipeline;
+mod prelude;
+mod steps;
 pub mod streams;
 pub mod trackers;

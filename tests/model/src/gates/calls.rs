@@ -1,10 +1,10 @@
 //! What a call breaks, at the moment in which it begins.
 
-use groupage_core::domain::{BatchId, TaskId};
-
 use super::promises::Promise;
-use super::setting::{CALL_MS, Setting, number};
+use super::setting::{Setting, number};
 use super::world::{Asker, Began, World};
+use crate::prelude::*;
+use crate::steps::ports::CALL_MS;
 
 impl World {
     /// A call begins.

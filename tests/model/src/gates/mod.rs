@@ -29,8 +29,6 @@
 
 mod calls;
 pub mod model;
-mod ports;
-mod process;
 pub mod promises;
 mod setting;
 mod state;

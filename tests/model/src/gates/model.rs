@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use groupage_core::domain::Timestamp;
-use groupage_core::domain::message::Handle;
 use groupage_core::routes::Routes;
 use stateright::{Model, Property};
 
-use super::ports::{Op, Says};
-use super::process::{Does, Origin, Process, Steps};
 use super::promises::{Promise, Rule};
 use super::setting::{BEGINS_MS, LARGEST, LONG, QUICK, Setting, batch_id};
 use super::state::{Message, Running, State};
 use super::world::World;
 use crate::harness::claims::{Checked, Promises};
 use crate::harness::histories::Known;
-use crate::harness::kept::Kept;
+use crate::prelude::*;
+use crate::steps::io::{Body, Op, Says};
+use crate::steps::process::{Origin, Process, Steps};
 
 /// Time goes on in steps of this length, in milliseconds: a process that wakes up does so at the next one.
 pub(super) const STEP_MS: u64 = 250;
@@ -69,11 +67,12 @@ impl Gated {
         self.removed != Some(rule)
     }
 
-    pub(super) fn begin(&self, state: &State, does: Does, batch: u8) -> Arc<Process> {
+    pub(super) fn begin(&self, state: &State, body: Kept<Body>, batch: u8) -> Arc<Process> {
         let used = state.names();
         let name = (batch * NAMES..(batch + 1) * NAMES).find(|n| used & (1 << n) == 0);
         debug_assert!(name.is_some(), "the fresh names are used up");
-        self.steps.start(Origin { does, at: state.world.now, name: name.unwrap_or(batch * NAMES) })
+        let name = name.unwrap_or(batch * NAMES);
+        self.steps.start(Origin { body, redelivered: false, at: state.world.now, name })
     }
 
     /// How the next I/O of a process may come out.
@@ -88,7 +87,7 @@ impl Gated {
         if left.deaths > 0 && op.writes() {
             all.push(Comes::Deadly);
         }
-        if left.errors > 0 && matches!(op, Op::Read(_)) {
+        if left.errors > 0 && matches!(op, Op::Read(..)) {
             all.push(Comes::Failing);
         }
         if left.pauses > 0 && matches!(op, Op::Call(..)) {
@@ -125,7 +124,10 @@ impl Model for Gated {
         let mut state = State { world, messages: Vec::new(), running: Vec::new(), left: of.mishaps, sweeps: 0 };
         for (n, arrival) in (0..).zip(of.batches) {
             if let Some(batch) = of.batch(n) {
-                state.put(Message { body: Kept::new(Handle::about(&batch)), at: BEGINS_MS + arrival.at_ms });
+                state.put(Message {
+                    body: Kept::new(Body::Handle(Handle::about(&batch))),
+                    at: BEGINS_MS + arrival.at_ms,
+                });
             }
         }
         vec![state]
@@ -191,7 +193,7 @@ impl Checked for Gated {
 
     fn of(setting: Setting, removed: Option<Rule>) -> Self {
         let routes = Routes::parse(&setting.routes()).unwrap_or_else(|why| unreachable!("{why}"));
-        Self { setting, removed, steps: Known::new(Steps::new(routes)) }
+        Self { setting, removed, steps: Known::new(Steps::new(routes, true, false)) }
     }
 
     fn title(setting: &Setting) -> String {

@@ -1,16 +1,10 @@
 //! How large a run is, and what may go wrong in it.
 
-use groupage_core::domain::id::Round;
-use groupage_core::domain::{Batch, BatchId, Candidate, RouteName, Target, Task, TaskId, Timestamp, Traits};
+use crate::prelude::*;
+use crate::steps::ports::CALL_MS;
 
 /// When all runs begin, in milliseconds.
 pub const BEGINS_MS: u64 = 1_000_000;
-/// How long a call takes, in milliseconds.
-pub const CALL_MS: u64 = 500;
-/// Between two sweeps, in milliseconds.
-pub const SWEEP_MS: u64 = 61_000;
-/// What a downstream asks for that wants to be left alone, in milliseconds.
-pub const RETRY_AFTER_MS: u64 = 5_000;
 
 /// How often each thing may still go wrong.
 #[derive(Clone, Copy, Debug, Default, Hash, PartialEq, Eq)]
@@ -136,7 +130,6 @@ routes:
     }
 }
 
-/// All batches lie in one part of their index.
 pub(super) fn batch_id(n: u8) -> BatchId {
     BatchId::new(format!("0{n}"))
 }

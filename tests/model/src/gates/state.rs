@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use groupage_core::domain::message::Handle;
-
-use super::ports::Op;
-use super::process::{Does, Process, Steps};
-use super::setting::{BEGINS_MS, Mishaps, SWEEP_MS, number};
+use super::setting::{BEGINS_MS, Mishaps, number};
 use super::world::World;
 use crate::harness::histories;
 use crate::harness::kept::{Kept, Names};
+use crate::steps::io::{Body, Op};
+use crate::steps::process::{Process, SWEEP_MS, Steps};
 
 /// A state.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
@@ -30,7 +28,7 @@ pub struct State {
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub struct Message {
     /// What it says.
-    pub body: Kept<Handle>,
+    pub body: Kept<Body>,
     /// It is not delivered before, in milliseconds.
     pub at: u64,
 }
@@ -49,7 +47,7 @@ pub struct Running {
 impl Message {
     /// The number of its batch.
     pub(super) fn batch(&self) -> u8 {
-        number(&self.body.batch)
+        self.body.handled().map(number).unwrap_or_default()
     }
 
     fn rank(&self) -> (u64, u64) {
@@ -64,10 +62,7 @@ impl Running {
 
     /// The number of the batch that it handles; none if it is sweep.
     pub(super) fn batch(&self) -> Option<u8> {
-        match &self.process.role.does {
-            Does::Handles(message) => Some(number(&message.batch)),
-            Does::Sweeps => None,
-        }
+        self.process.role.body.handled().map(number)
     }
 
     /// Until when it does nothing, in milliseconds.

@@ -1,18 +1,16 @@
 //! What an action does to a state.
 
-use groupage_core::domain::message::Handle;
 use groupage_core::domain::outcome::WORKER_LOST;
 
 use super::model::{Action, Comes, Gated, STEP_MS};
-use super::ports::{Op, Says, Told};
-use super::process::{Does, is_claim};
 use super::promises::{Promise, Rule};
-use super::setting::{BEGINS_MS, SWEEP_MS, task_id};
+use super::setting::{BEGINS_MS, task_id};
 use super::state::{Message, Running, State};
 use super::world::Asker;
-use crate::harness::act::Answer;
 use crate::harness::histories;
-use crate::harness::kept::Kept;
+use crate::prelude::*;
+use crate::steps::io::{Body, Op, Says, Sent, Told};
+use crate::steps::process::{SWEEP_MS, is_claim};
 
 /// A message whose process died comes again after so long, in milliseconds;
 const HIDDEN_MS: u64 = 5_000;
@@ -44,7 +42,7 @@ impl Gated {
 
     fn deliver(&self, state: &mut State, n: usize) {
         let message = state.messages.remove(n);
-        let process = self.begin(state, Does::Handles(message.body.clone()), message.batch());
+        let process = self.begin(state, message.body.clone(), message.batch());
         self.go_on(state, Running::new(process));
     }
 
@@ -56,11 +54,12 @@ impl Gated {
         if let Op::Send(messages) = &op
             && self.keeps(Rule::WaitersComeBack)
         {
-            for (body, delay_ms) in messages {
-                let body = if self.keeps(Rule::TicketTravels) {
-                    body.clone()
-                } else {
-                    Kept::new(Handle { ticket: None, ..(**body).clone() })
+            for Sent { body, delay_ms } in messages {
+                let body = match &**body {
+                    Body::Handle(handle) if !self.keeps(Rule::TicketTravels) => {
+                        Kept::new(Body::Handle(Handle { ticket: None, ..handle.clone() }))
+                    }
+                    _ => body.clone(),
                 };
                 state.put(Message { body, at: state.world.now + delay_ms });
             }
@@ -102,25 +101,25 @@ impl Gated {
         let is_killed = matches!(op, Op::Call(_, items) if self.setting.kills(items));
         state.left.deaths -= u8::from(!is_killed);
         let learnt = running.process.learnt;
-        if let (Some(n), Does::Handles(body)) = (running.batch(), &running.process.role.does) {
+        if let Some(n) = running.batch() {
             state.world.claims[usize::from(n)].1 += u8::from(learnt.claimed && !learnt.called);
             if self.setting.forgets && self.setting.sweeps == 0 {
                 state.world.lost |= 1 << n;
             }
             if !self.setting.forgets {
-                state.put(Message { body: body.clone(), at: state.world.now + HIDDEN_MS });
+                state.put(Message { body: running.process.role.body.clone(), at: state.world.now + HIDDEN_MS });
             }
         }
     }
 
     /// A process has got an answer.
     fn go_on(&self, state: &mut State, running: Running) {
-        match (running.process.end, &running.process.role.does) {
-            (None, _) => state.run(running),
-            (Some(false), Does::Handles(body)) => {
-                state.put(Message { body: body.clone(), at: state.world.now + GIVEN_BACK_MS });
+        match running.process.end {
+            None => state.run(running),
+            Some(false) => {
+                state.put(Message { body: running.process.role.body.clone(), at: state.world.now + GIVEN_BACK_MS });
             }
-            (Some(_), _) => {}
+            Some(true) => {}
         }
     }
 
@@ -145,9 +144,7 @@ impl Gated {
                 state.put(copy);
             }
             Action::Again(n) => {
-                let Does::Handles(body) = state.running.get(usize::from(n))?.process.role.does.clone() else {
-                    return None;
-                };
+                let body = state.running.get(usize::from(n))?.process.role.body.clone();
                 state.left.copies -= 1;
                 let copy = Message { body, at: state.world.now };
                 disturb(state, Some(copy.batch()));
@@ -172,7 +169,7 @@ impl Gated {
                 if state.sweeps < self.setting.sweeps && sweeps_at <= state.world.now {
                     state.sweeps += 1;
                     let last = u8::try_from(self.setting.batches.len()).unwrap_or_default();
-                    let process = self.begin(state, Does::Sweeps, last);
+                    let process = self.begin(state, Kept::new(Body::Sweep), last);
                     self.go_on(state, Running::new(process));
                 }
             }

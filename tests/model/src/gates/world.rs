@@ -1,19 +1,16 @@
 //! The tables and what was called, and what an I/O breaks.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 
-use groupage_core::domain::batch::{Assumes, Batch, FollowUp, Status};
-use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::{BatchId, Beat, Part, Session, SessionId, Task, TaskId, Timestamp};
-use groupage_core::ports::{Ended, Renewed, Stored};
+use groupage_core::domain::batch::{Assumes, FollowUp, Status};
+use groupage_core::domain::gate::Scope;
 
-use super::ports::{Op, Says};
-use super::process::is_claim;
 use super::promises::{Promise, Rule};
 use super::setting::{Setting, batch_id, number};
-use crate::harness::act::Answer;
-use crate::harness::kept::{Kept, Names};
+use crate::prelude::*;
+use crate::steps::io::{Op, Says, told};
+use crate::steps::process::is_claim;
+use crate::steps::sessions::Sessions;
 
 /// The tables, with what nobody in the protocol sees.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
@@ -23,7 +20,7 @@ pub struct World {
     pub(super) gates: BTreeMap<Scope, Kept<Gate>>,
     /// By number.
     pub(super) batches: Vec<Kept<Batch>>,
-    pub(super) sessions: BTreeMap<SessionId, Kept<Session>>,
+    pub(super) sessions: Sessions,
     /// Members that are settled, and why they failed.
     pub(super) settled: BTreeMap<TaskId, Option<String>>,
     /// The calls under each key.
@@ -85,7 +82,7 @@ impl World {
             gates: BTreeMap::new(),
             claims: vec![(0, 0); batches.len()],
             batches,
-            sessions: BTreeMap::new(),
+            sessions: Sessions::default(),
             settled: BTreeMap::new(),
             calls: BTreeMap::new(),
             arrived: Vec::new(),
@@ -115,33 +112,47 @@ impl World {
                 Answer::of(self.batches.get(usize::from(number(id))).filter(|_| is_shown).cloned())
             }
             Op::Store(batch, assumes) => told(self.store(batch, *assumes, asker)),
-            Op::Unfinished(part, before) => told(self.unfinished(*part, *before)),
+            Op::Unfinished(before) => told(self.unfinished(*before)),
             Op::OpenSession(session) => {
                 if asker.without(Rule::OnlyCallsCount) {
                     self.count_early(asker);
                 }
-                self.sessions.insert(session.id.clone(), session.clone());
-                told(Stored::Yes)
+                told(self.sessions.open(session))
             }
-            Op::Renew(session) => told(self.renew(session)),
-            Op::EndSession(id, beat) => told(self.end_session(id, *beat)),
+            Op::Renew(session) => told(self.sessions.renew(session)),
+            Op::EndSession(id, beat) => told(self.sessions.end(id, *beat)),
             Op::Session(id) => Answer::of(self.sessions.get(id).cloned()),
             Op::Sessions(pool) => {
                 let found = self.sessions.values().filter(|session| session.id.pool() == *pool);
                 told(found.map(|session| (**session).clone()).collect::<Vec<Session>>())
             }
-            Op::Read(ids) => {
+            Op::Read(ids, _) => {
                 Answer::of(ids.iter().filter_map(|id| asker.of.task(id)).map(Kept::new).collect::<Vec<Kept<Task>>>())
             }
-            Op::Settle(id, _, failed) => {
-                self.settled.insert(id.clone(), failed.clone());
+            Op::Settle(member, _, settlement) => {
+                let failed = match settlement {
+                    Settlement::Succeeded => None,
+                    Settlement::Failed(failure) => Some(failure.reason.to_string()),
+                    Settlement::Ended { ended, .. } => Some(ended.reason().to_string()),
+                };
+                self.settled.insert(member.id.clone(), failed);
                 Answer::of(())
             }
             Op::Call(key, items) => {
                 self.call(key, items, asker);
                 told(asker.says)
             }
-            Op::Send(_) | Op::Sleep(_) | Op::Never => Answer::of(()),
+            Op::Send(_) | Op::Sleep(_) | Op::Pause => Answer::of(()),
+            // Nobody registers, waits for a batch or leads.
+            Op::Register(_)
+            | Op::Waiting(_)
+            | Op::Join(..)
+            | Op::PutBack(..)
+            | Op::Lock(_)
+            | Op::Acquire(..)
+            | Op::Signal(..)
+            | Op::Advance(..)
+            | Op::Release(..) => Answer::of(()),
         }
     }
 
@@ -256,8 +267,8 @@ impl World {
         Stored::Yes
     }
 
-    fn unfinished(&self, part: Part, before: Timestamp) -> Vec<BatchId> {
-        let is_due = |batch: &&Kept<Batch>| batch.part() == part && batch.unfinished().is_some_and(|due| due < before);
+    fn unfinished(&self, before: Timestamp) -> Vec<BatchId> {
+        let is_due = |batch: &&Kept<Batch>| batch.unfinished().is_some_and(|due| due < before);
         self.batches.iter().filter(is_due).map(|batch| batch.id.clone()).collect()
     }
 
@@ -265,26 +276,6 @@ impl World {
     fn count_early(&mut self, asker: Asker<'_>) {
         if let Some(batch) = asker.batch.and_then(|n| self.batches.get_mut(usize::from(n))) {
             *batch = Kept::new(Batch { attempts: batch.attempts + 1, ..(**batch).clone() });
-        }
-    }
-
-    fn renew(&mut self, session: &Kept<Session>) -> Renewed {
-        match self.sessions.get(&session.id) {
-            Some(old) if old.beat.next() == session.beat || old == session => {
-                self.sessions.insert(session.id.clone(), session.clone());
-                Renewed::Kept
-            }
-            Some(_) | None => Renewed::Lost,
-        }
-    }
-
-    fn end_session(&mut self, id: &SessionId, beat: Beat) -> Ended {
-        match self.sessions.get(id) {
-            Some(session) if session.beat != beat => Ended::Lives((**session).clone()),
-            Some(_) | None => {
-                self.sessions.remove(id);
-                Ended::Yes
-            }
         }
     }
 
@@ -315,8 +306,4 @@ impl World {
         let batches = self.batches.iter().map(Kept::names);
         batches.chain(self.sessions.values().map(Kept::names)).fold(0, |all, names| all | names)
     }
-}
-
-fn told<T: Clone + Debug + Send + Sync + 'static>(value: T) -> Answer {
-    Answer::of(Kept::new(value))
 }

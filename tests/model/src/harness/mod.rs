@@ -16,12 +16,11 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::hash::Hash;
 
-use groupage_core::ports::Outgoing;
-
 use self::act::{Act, Ports};
 use self::claims::{Promises, Rules};
 use self::histories::After;
 use self::play::State;
+use crate::prelude::*;
 
 /// What somebody is in a run.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]

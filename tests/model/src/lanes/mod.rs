@@ -26,10 +26,7 @@ pub mod setting;
 mod world;
 
 use groupage_core::domain::lane::OnFailure::{FailRest, Hold, Skip};
-use groupage_core::domain::message::{Elect, Election};
 use groupage_core::domain::task::Status;
-use groupage_core::domain::{Outcome, Round, TaskId};
-use groupage_core::ports::{Destination, Outgoing};
 use groupage_core::routes::Notify;
 use groupage_core::steps::lane::{Arrival, Lined, Ordering, Over};
 
@@ -38,8 +35,7 @@ use self::setting::{
     Does, FollowUp, Promise, RESUMED, Rule, Setting, TWICE, TWO, TWO_PEOPLE, USED, WRONG_WAY, lane, number, task,
 };
 use self::world::World;
-use crate::harness::act::{Act, Ports};
-use crate::harness::{Mishaps, Role, Run, Subject};
+use crate::prelude::*;
 
 /// Those of the setting come first, then the follow-ups; no sweep. The pipeline is what happens by itself.
 impl Subject for Setting {

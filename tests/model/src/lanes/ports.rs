@@ -1,14 +1,11 @@
 //! The traits of `Ordering`, over a recorder: what a call asks of the tables, and what it does to them.
 
-use groupage_core::domain::Traits;
-use groupage_core::domain::lane::{Lane, Queued};
-use groupage_core::domain::task::{Task, Ties};
-use groupage_core::domain::{Failure, LaneId, Target, TaskId, Timestamp, Turn};
-use groupage_core::ports::{Freshness, LinedUp, Newcomer, PassedOver, PutBack, Result, Stored, layer};
+use groupage_core::domain::lane::Queued;
+use groupage_core::domain::task::Ties;
+use groupage_core::ports::{LinedUp, Newcomer, PassedOver, Result};
 
 use super::setting::{Setting, number};
-use crate::harness::act::Ports;
-use crate::harness::kept::Kept;
+use crate::prelude::*;
 
 #[derive(Clone, Debug)]
 pub enum Sent {

@@ -1,11 +1,9 @@
 //! What takes part, the promises, and the rules that keep them.
 
 use groupage_core::domain::lane::{Numbering, OnFailure};
-use groupage_core::domain::{LaneId, RouteName, Target, Task, TaskId, Timestamp, Turn};
 use groupage_core::steps::lane::Arrival;
 
-use crate::harness::Run;
-use crate::harness::claims::{promises, rules};
+use crate::prelude::*;
 
 /// What somebody does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,14 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use groupage_core::domain::lane::{Lane, OnFailure, Queued, State};
-use groupage_core::domain::task::{Status, Task};
-use groupage_core::domain::{BatchId, Reason, TaskId, Turn};
-use groupage_core::ports::{LinedUp, Newcomer, PutBack, Stored};
+use groupage_core::domain::lane::{OnFailure, Queued, State};
+use groupage_core::domain::task::Status;
+use groupage_core::ports::{LinedUp, Newcomer};
 
 use super::setting::{Promise, Rule, Setting, number, task};
-use crate::harness::act::Act;
-use crate::harness::kept::Kept;
+use crate::prelude::*;
 
 /// The tables.
 #[derive(Clone, Debug, Default, Hash, PartialEq, Eq)]

@@ -21,17 +21,13 @@ mod ports;
 pub mod setting;
 mod world;
 
-use groupage_core::domain::id::ListId;
 use groupage_core::domain::list::Purpose;
-use groupage_core::ports::Outgoing;
 use groupage_core::steps::list::Listing;
 
 use self::setting::{ALONE, BOTH, CLOSING, DISCARD, Does, NAME, PUTTERS, Promise, RELEASERS, Rule, Setting, THREE};
 use self::world::World;
-use crate::harness::act::{Act, Ports};
 use crate::harness::histories::After;
-use crate::harness::kept::Kept;
-use crate::harness::{Mishaps, Role, Run, Subject};
+use crate::prelude::*;
 
 /// What this many sweeps that live do not work off never will be.
 const MOST_SWEEPS: u8 = 2;

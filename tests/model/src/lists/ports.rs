@@ -1,12 +1,10 @@
 //! The traits of `Listing`, over a recorder: what a call asks of the tables, and what it does to them.
 
-use groupage_core::domain::list::{Addition, Life, List, Move, Put, Record, Slot, Tail};
-use groupage_core::domain::{ListId, Timestamp, Token};
-use groupage_core::ports::{Moved, PutOn, Result, Stored, layer};
+use groupage_core::domain::list::{Addition, Life, Move, Put, Record, Slot, Tail};
+use groupage_core::ports::{Moved, PutOn, Result};
 
 use super::setting::Setting;
-use crate::harness::act::Ports;
-use crate::harness::kept::Kept;
+use crate::prelude::*;
 
 impl layer::Lists for Ports<Setting> {
     async fn list(&self, _: &ListId) -> Result<Option<List>> {

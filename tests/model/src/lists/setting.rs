@@ -1,7 +1,6 @@
 //! What takes part, the promises, and the rules that keep them.
 
-use crate::harness::Run;
-use crate::harness::claims::{promises, rules};
+use crate::prelude::*;
 
 /// A list's name.
 pub(super) const NAME: &str = "l";

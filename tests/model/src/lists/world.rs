@@ -3,14 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use groupage_core::domain::list::{
-    Addition, Head, Life, List, Move, Options, Purpose, Put, Record, Reservation, Reserve, Slot, State, Tail,
+    Addition, Head, Life, Move, Options, Purpose, Put, Record, Reservation, Reserve, Slot, State, Tail,
 };
-use groupage_core::domain::{ListId, Timestamp, Token};
-use groupage_core::ports::{Moved, PutOn, Stored};
+use groupage_core::ports::{Moved, PutOn};
 
 use super::setting::{NAME, Promise, Rule, Setting};
-use crate::harness::act::Act;
-use crate::harness::kept::Kept;
+use crate::prelude::*;
 
 /// The tables.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]

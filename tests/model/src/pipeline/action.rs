@@ -1,5 +1,6 @@
 //! One thing that happens, and to whom.
 
+use crate::harness::histories::After;
 use crate::pipeline::world::Comes;
 
 /// One thing that happens.
@@ -29,14 +30,4 @@ pub enum Who {
     Message(u8),
     /// The process at this place.
     Running(u8),
-}
-
-/// What becomes of a process after an I/O.
-#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub enum After {
-    GoesOn,
-    /// It dies; its message comes again.
-    Dies,
-    /// It has acknowledged its message already, and dies *before* the I/O.
-    DiesAcknowledged,
 }

@@ -1,16 +1,15 @@
 //! What may happen in a state.
 
-use groupage_core::domain::message::Elect;
-use groupage_core::ports::Freshness;
-
-use crate::pipeline::action::{Action, After, Who};
-use crate::pipeline::io::{Body, Op, Says};
+use crate::harness::histories::After;
+use crate::pipeline::action::{Action, Who};
 use crate::pipeline::model::Groupage;
 use crate::pipeline::rules::Rule;
 use crate::pipeline::setting::Mishaps;
 use crate::pipeline::state::{Message, Running, State};
 use crate::pipeline::tables::{Tables, after_waiting, lives};
 use crate::pipeline::world::Comes;
+use crate::prelude::*;
+use crate::steps::io::{Body, Op, Says};
 
 impl Groupage {
     /// Everything that may happen next.
@@ -65,7 +64,8 @@ impl Groupage {
             Body::Register(_)
             | Body::Rest(..)
             | Body::Elect(Elect::Several(_) | Elect::Returning(_) | Elect::Due(_))
-            | Body::Group(_) => false,
+            | Body::Group(_)
+            | Body::Sweep => false,
         }
     }
 
@@ -80,7 +80,7 @@ impl Groupage {
             }
         }
         if left.crashes > 0 && matches!(op, Op::Send(_)) && !self.keeps(Rule::AcknowledgeLast) {
-            actions.push(Action::Step(who, Comes::AsIs, After::DiesAcknowledged));
+            actions.push(Action::Step(who, Comes::AsIs, After::DiesForGood));
         }
         if left.beats > 0
             && running.process.sleeps().is_some()
@@ -144,7 +144,7 @@ fn time_choices(state: &State, actions: &mut Vec<Action>) {
     if state.time_passes() {
         let leases = tables.locks.iter().zip(0..).filter(|(led, _)| led.lives());
         actions.extend(leases.map(|(_, n)| Action::LeaseOver(n)));
-        let sessions = tables.sessions.iter().zip(0..);
+        let sessions = tables.sessions.values().zip(0..);
         actions.extend(sessions.filter(|(session, _)| lives(session)).map(|(_, n)| Action::SessionOver(n)));
     }
     let batches = tables.batches.iter().zip(0..);

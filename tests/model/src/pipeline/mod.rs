@@ -1,7 +1,7 @@
 //! The pipeline: every interleaving of the protocol's steps, for a few workflows, tasks and mishaps, all of one Target.
 //!
 //! What runs is the real steps. A step is a function of its message and of the answers it got, so a process is that
-//! history, and its next I/O is found by running the step over it once more (`process`). The tables, queues and
+//! history, and its next I/O is found by running the step over it once more (`steps`). The tables, queues and
 //! clocks around it are the model's. One action is one I/O of one process (`world`), or a mishap
 //! ([`setting::Mishaps`]). A process dies after any write. A message comes twice. A process sleeps while its lease or
 //! session is over, and goes on later. A read shows what was there before a task's latest write. stateright visits
@@ -46,10 +46,7 @@
 
 mod action;
 mod choices;
-mod io;
 pub mod model;
-mod ports;
-mod process;
 pub mod promises;
 mod rules;
 pub mod setting;

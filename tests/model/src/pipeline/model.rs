@@ -3,24 +3,23 @@
 
 use std::sync::Arc;
 
-use groupage_core::domain::message::{Elect, Election};
 use groupage_core::domain::traits::Collapse;
-use groupage_core::domain::{Copies, RouteName, Shard, Target, Task, Timestamp, Traits, WorkflowId, task_message};
 use groupage_core::routes::Routes;
 use stateright::{Model, Property};
 
 use crate::harness::claims::{Checked, Promises};
 use crate::harness::histories::Known;
-use crate::harness::kept::Kept;
 use crate::pipeline::action::{Action, Who};
-use crate::pipeline::io::Body;
-use crate::pipeline::process::{Origin, Process, Steps, payload, task_id, text};
 use crate::pipeline::promises::Promise;
 use crate::pipeline::rules::Rule;
 use crate::pipeline::setting::{self, Setting};
 use crate::pipeline::state::{Message, Running, State};
 use crate::pipeline::tables::{Before, EXPRESS_NAMES, Led, Row, Tables};
 use crate::pipeline::world::{Laws, World};
+use crate::prelude::*;
+use crate::steps::io::Body;
+use crate::steps::process::{Origin, Process, Steps, payload, task_id, text};
+use crate::steps::sessions::Sessions;
 
 /// The protocol in one setting.
 #[derive(Debug)]
@@ -58,7 +57,7 @@ impl Groupage {
     pub(super) fn begin(&self, state: &State, message: &Message) -> Arc<Process> {
         let (from, to) = match &*message.body {
             Body::Register(_) | Body::Rest(..) if self.setting.express > 0 => EXPRESS_NAMES,
-            Body::Register(_) | Body::Rest(..) | Body::Elect(_) => (0, 0),
+            Body::Register(_) | Body::Rest(..) | Body::Elect(_) | Body::Sweep => (0, 0),
             Body::Handle(_) if self.setting.express > 0 => (1, EXPRESS_NAMES.0),
             Body::Handle(_) => (0, 16),
             Body::Group(_) => (16, 32),
@@ -67,7 +66,7 @@ impl Groupage {
         let name = (from..to).find(|n| used & (1 << n) == 0);
         debug_assert!(from == to || name.is_some(), "the fresh names are used up");
         let name = name.unwrap_or(from);
-        self.steps.start(Origin { body: message.body.clone(), redelivered: message.redelivered, name })
+        self.steps.start(Origin { body: message.body.clone(), redelivered: message.redelivered, at: 0, name })
     }
 
     /// The process that acts; a message begins its own.
@@ -138,7 +137,7 @@ impl Model for Groupage {
             tasks,
             locks: vec![Led::default(); usize::from(setting.shards)],
             batches: Vec::new(),
-            sessions: Vec::new(),
+            sessions: Sessions::default(),
         };
         let world = World { tables, calls: Vec::new(), broken: None };
         let mut state = State {

@@ -1,11 +1,9 @@
 //! What must hold in every state, or at every write.
 
-use groupage_core::domain::batch::{Batch, FollowUp, Member, Status};
-use groupage_core::domain::{TaskId, task};
+use groupage_core::domain::batch::{FollowUp, Status};
 
-use crate::harness::claims::promises;
-use crate::harness::kept::Kept;
 use crate::pipeline::tables::{Tables, is_express};
+use crate::prelude::*;
 
 promises! {
     /// One leader acts: nobody adds candidates under a term that was taken over, but to the open batch that its

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use groupage_core::domain::batch::Status;
-use groupage_core::domain::message::{Elect, Group, Lead};
-use groupage_core::domain::{BatchId, Fence, Lock, Shard, Timestamp};
+use groupage_core::domain::message::Lead;
 
 use crate::harness::histories;
-use crate::harness::kept::{Kept, Names};
-use crate::pipeline::io::Body;
-use crate::pipeline::process::{Process, Steps};
 use crate::pipeline::setting::Mishaps;
 use crate::pipeline::tables::after_waiting;
 use crate::pipeline::world::World;
+use crate::prelude::*;
+use crate::steps::io::Body;
+use crate::steps::process::{Process, Steps};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub struct State {
@@ -168,7 +167,7 @@ impl State {
     pub fn is_due(&self, message: &Message) -> bool {
         let tables = &self.world.tables;
         match &*message.body {
-            Body::Register(_) | Body::Rest(..) => true,
+            Body::Register(_) | Body::Rest(..) | Body::Sweep => true,
             Body::Elect(elect) => message.lost_to.is_none_or(|(shard, fence)| {
                 let led = tables.locks.get(usize::from(shard.0)).filter(|led| led.lives());
                 // A workflow that lost to home's leader may lead its own shard once that leader needs help.

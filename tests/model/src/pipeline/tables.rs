@@ -1,10 +1,10 @@
 //! The tables: one item of each kind at a time, under the preconditions that the ports promise.
 
-use groupage_core::domain::batch::{Batch, FollowUp, Status};
-use groupage_core::domain::task::{self, Candidate, Task};
-use groupage_core::domain::{BatchId, Lock, Session, Target, TaskId, Timestamp};
+use groupage_core::domain::batch::{FollowUp, Status};
 
-use crate::harness::kept::{Kept, Names, fresh_name};
+use crate::harness::kept::fresh_name;
+use crate::prelude::*;
+use crate::steps::sessions::Sessions;
 
 /// The fresh names of events, from the first to before the last: of these are the ids of batches that need no leader.
 pub const EXPRESS_NAMES: (u8, u8) = (8, 16);
@@ -18,8 +18,8 @@ pub struct Tables {
     pub locks: Vec<Led>,
     /// The batches, in the order of their ids.
     pub batches: Vec<Kept<Batch>>,
-    /// The sessions, in the order of their ids.
-    pub sessions: Vec<Kept<Session>>,
+    /// The sessions.
+    pub sessions: Sessions,
 }
 
 /// A shard's lock, with what nobody in the protocol sees.
@@ -102,10 +102,6 @@ impl Tables {
         self.batches.iter().find(|batch| batch.id == *id)
     }
 
-    pub fn session(&self, id: &groupage_core::domain::id::SessionId) -> Option<&Kept<Session>> {
-        self.sessions.iter().find(|session| session.id == *id)
-    }
-
     /// Writes a task; `lags` says that reads may go on showing what it was.
     pub fn put_task(&mut self, task: Task, lags: bool) {
         if let Some(row) = self.tasks.iter_mut().find(|row| row.now.id == task.id) {
@@ -149,18 +145,10 @@ impl Tables {
         }
     }
 
-    /// Writes a session.
-    pub fn put_session(&mut self, session: Kept<Session>) {
-        match self.sessions.binary_search_by(|other| other.id.cmp(&session.id)) {
-            Ok(at) => self.sessions[at] = session,
-            Err(at) => self.sessions.insert(at, session),
-        }
-    }
-
     /// Whether the batch's claim is that of a live session.
     pub fn claim_lives(&self, batch: &Batch) -> bool {
         match &batch.status {
-            Status::InProgress { claim } => self.session(&claim.session).is_some_and(|session| lives(session)),
+            Status::InProgress { claim } => self.sessions.get(&claim.session).is_some_and(|session| lives(session)),
             _ => false,
         }
     }
@@ -168,7 +156,7 @@ impl Tables {
     /// The fresh names that occur in the tables.
     pub fn names(&self) -> Names {
         let batches = self.batches.iter().map(Kept::names);
-        let sessions = self.sessions.iter().map(Kept::names);
+        let sessions = self.sessions.values().map(Kept::names);
         let locks = self.locks.iter().filter_map(|led| led.lock.as_ref()).map(Kept::names);
         batches.chain(sessions).chain(locks).fold(0, |all, names| all | names)
     }

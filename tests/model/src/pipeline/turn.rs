@@ -1,20 +1,18 @@
 //! What an action does to a state.
 
-use groupage_core::domain::message::{Elect, Group, Lead};
-use groupage_core::domain::{Session, Timestamp};
+use groupage_core::domain::message::{Finish, Lead};
 
-use crate::harness::act::Answer;
-use crate::harness::histories;
-use crate::harness::kept::Kept;
-use crate::pipeline::action::{Action, After, Who};
-use crate::pipeline::io::{Body, Op, Says};
+use crate::harness::histories::{self, After};
+use crate::pipeline::action::{Action, Who};
 use crate::pipeline::model::Groupage;
-use crate::pipeline::process::{Process, task_id};
 use crate::pipeline::promises::{Promise, broken_in};
 use crate::pipeline::rules::Rule;
 use crate::pipeline::state::{Message, Running, State};
 use crate::pipeline::tables::after_waiting;
 use crate::pipeline::world::{Asker, Comes};
+use crate::prelude::*;
+use crate::steps::io::{Body, Op, Says, Told};
+use crate::steps::process::{Process, task_id};
 
 impl Groupage {
     /// The state after an action, and which promise it breaks.
@@ -51,9 +49,8 @@ impl Groupage {
             }
             Action::SessionOver(n) => {
                 state.passes = state.passes.saturating_sub(1);
-                let session = state.world.tables.sessions.get(usize::from(n))?;
-                let over = Session { expires_at: Timestamp(0), ..(**session).clone() };
-                state.world.tables.put_session(Kept::new(over));
+                let session = state.world.tables.sessions.0.values_mut().nth(usize::from(n))?;
+                *session = Kept::new(Session { expires_at: Timestamp(0), ..(**session).clone() });
             }
             Action::WaitOver(n) => {
                 let batch = after_waiting(state.world.tables.batches.get(usize::from(n))?)?;
@@ -83,9 +80,10 @@ impl Groupage {
             Comes::Lagging(_) => state.left.lags -= 1,
             Comes::Saying(Says::FirstFailed) => state.left.failures -= 1,
             Comes::Saying(Says::Unavailable) => state.left.outages -= 1,
-            Comes::Saying(Says::Accepted) | Comes::AsIs => {}
+            Comes::Saying(Says::Accepted | Says::RetryAfter) | Comes::AsIs => {}
         }
-        if after == After::DiesAcknowledged {
+        // It has acknowledged its message already, and dies before the I/O.
+        if after == After::DiesForGood {
             state.left.crashes -= 1;
             state.acknowledge(&running.message);
             return Some(());
@@ -107,10 +105,10 @@ impl Groupage {
     fn beat(&self, state: &mut State, n: u8) -> Option<()> {
         let mut running = state.running.remove(usize::from(n));
         let (call, _) = running.process.sleeps().cloned()?;
-        running.process = histories::Running(self.steps.next(&running.process, call, Answer::of(())));
+        running.process =
+            histories::Running(self.steps.next(&running.process, call, Told { at: 0, answer: Answer::of(()) }));
         state.left.beats -= 1;
-        let (call, op) = running.process.last_io().cloned()?;
-        if matches!(op, Op::Renew(_)) {
+        if let Some((call, op)) = running.process.renewal().cloned() {
             let answer = self.io(state, &running, &op, Comes::AsIs);
             running.process = histories::Running(self.steps.next(&running.process, call, answer));
         }
@@ -131,21 +129,22 @@ impl Groupage {
         }
     }
 
-    fn io(&self, state: &mut State, running: &Running, op: &Op, comes: Comes) -> Answer {
+    fn io(&self, state: &mut State, running: &Running, op: &Op, comes: Comes) -> Told {
         if let Op::Send(messages) = op {
             for sent in messages {
-                let loses = matches!(&*sent.body, Body::Elect(Elect::Waiting(_) | Elect::Several(_))) && sent.delayed;
+                let loses =
+                    matches!(&*sent.body, Body::Elect(Elect::Waiting(_) | Elect::Several(_))) && sent.delay_ms > 0;
                 if loses && !self.keeps(Rule::LoserComesBack) {
                     continue;
                 }
                 // Several have not lost to one leader alone.
                 let lost = loses && matches!(&*sent.body, Body::Elect(Elect::Waiting(_)));
                 let lost_to = running.process.learnt.signalled.filter(|_| lost);
-                state.put(Message { body: sent.body.clone(), redelivered: false, lost_to, shared: 0 });
+                state.put(Message { lost_to, ..Message::new(unhurried(&sent.body)) });
             }
         }
         let laws = self.laws(state.left.lags > 0);
-        state.world.apply(op, comes, &asker(&running.process), laws)
+        Told { at: 0, answer: state.world.apply(op, comes, &asker(&running.process), laws) }
     }
 
     /// Promises that are not about one write.
@@ -167,10 +166,38 @@ impl Groupage {
     }
 }
 
+/// Counters that only stretch a delay are cut off, so that a message which goes round does so unchanged.
+fn unhurried(body: &Body) -> Body {
+    let mut body = body.clone();
+    match &mut body {
+        Body::Elect(Elect::Waiting(election)) => cut_off(std::slice::from_mut(election)),
+        Body::Elect(Elect::Several(elections)) => cut_off(elections),
+        Body::Group(Group::Lead(Lead { copies, .. }) | Group::Finish(Finish { copies, .. })) => *copies = Copies::NONE,
+        Body::Handle(handle) => {
+            handle.waits = handle.waits.min(1);
+            handle.copies = Copies::NONE;
+        }
+        Body::Elect(Elect::Returning(_) | Elect::Due(_)) | Body::Register(_) | Body::Rest(..) | Body::Sweep => {}
+    }
+    body
+}
+
+fn cut_off(elections: &mut [Election]) {
+    for election in elections {
+        election.attempt = election.attempt.min(1);
+        election.copies = Copies::NONE;
+    }
+}
+
 fn asker(process: &Process) -> Asker {
     let term = match &*process.role.body {
         Body::Group(Group::Lead(Lead { term, .. })) => Some(term.clone()),
-        Body::Group(Group::Finish(_)) | Body::Register(_) | Body::Rest(..) | Body::Elect(_) | Body::Handle(_) => None,
+        Body::Group(Group::Finish(_))
+        | Body::Register(_)
+        | Body::Rest(..)
+        | Body::Elect(_)
+        | Body::Handle(_)
+        | Body::Sweep => None,
     };
     Asker { term, drives: process.has_just_seen_its_batch() }
 }

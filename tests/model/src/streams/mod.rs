@@ -24,8 +24,7 @@ mod promises;
 pub mod setting;
 mod world;
 
-use groupage_core::domain::stream::{Ending, EventId};
-use groupage_core::ports::{Destination, Outgoing};
+use groupage_core::domain::stream::Ending;
 use groupage_core::steps::stream::{Event, Refused, Streaming};
 
 use self::ports::Sent;
@@ -34,8 +33,7 @@ use self::setting::{
     Rule, STANDS, Setting, TWO, event, id, life,
 };
 use self::world::World;
-use crate::harness::act::{Act, Ports};
-use crate::harness::{Mishaps, Role, Run, Subject};
+use crate::prelude::*;
 
 /// What this many sweeps that live do not mend never will be.
 const MOST_SWEEPS: u8 = 3;

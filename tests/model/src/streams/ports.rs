@@ -1,13 +1,10 @@
 //! The traits of `Streaming`, over a recorder: what a call asks of the tables, and what it does to them.
 
-use groupage_core::domain::stream::{Bits, Life, Page, Stream};
-use groupage_core::domain::tracker::{Change, Node, NodeId};
-use groupage_core::domain::{StreamId, Task, TaskId};
-use groupage_core::ports::{Freshness, Marked, Result, Seen, Stored, layer};
+use groupage_core::domain::stream::{Bits, Life, Page};
+use groupage_core::ports::{Result, Seen};
 
 use super::setting::Setting;
-use crate::harness::act::Ports;
-use crate::harness::kept::Kept;
+use crate::prelude::*;
 
 #[derive(Clone, Copy, Debug)]
 pub enum Sent {

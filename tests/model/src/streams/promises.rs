@@ -1,11 +1,10 @@
 //! What the tables must say, compared with what has become of the events.
 
-use groupage_core::domain::stream::{State, Stream};
-use groupage_core::domain::tracker::Outcome;
+use groupage_core::domain::stream::State;
 
 use super::setting::{Does, Promise, Setting, offset};
 use super::world::World;
-use crate::harness::act::Act;
+use crate::prelude::*;
 
 /// What a settled event may count as.
 struct Settled {

@@ -1,12 +1,10 @@
 //! What takes part, and what is there at the beginning; the promises, and the rules that keep them.
 
-use groupage_core::domain::stream::{EventId, Life, Offset, Options, Page, Stream, Trace, Watermark};
-use groupage_core::domain::tracker::{GROUP_SIZE, Mark, Node, NodeId, Outcome, WORD_BITS};
-use groupage_core::domain::{NotificationQueue, StreamId, Timestamp};
+use groupage_core::domain::stream::{Life, Options, Page, Trace, Watermark};
+use groupage_core::domain::tracker::{Mark, WORD_BITS};
 use groupage_core::steps::stream::Event;
 
-use crate::harness::Run;
-use crate::harness::claims::{promises, rules};
+use crate::prelude::*;
 
 /// What somebody does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

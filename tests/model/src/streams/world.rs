@@ -2,13 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use groupage_core::domain::stream::{Bits, Page, State, Stream};
-use groupage_core::domain::tracker::{Change, GROUP_SIZE, Node, NodeId};
-use groupage_core::ports::Marked;
+use groupage_core::domain::stream::{Bits, Page, State};
 
 use super::setting::{Does, Promise, Rule, Setting, trace};
-use crate::harness::act::Act;
-use crate::harness::kept::Kept;
+use crate::prelude::*;
 
 /// The tables.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]

@@ -23,20 +23,15 @@ mod ports;
 pub mod setting;
 mod world;
 
-use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::tracker::{self, ItemId};
-use groupage_core::ports::Outgoing;
 use groupage_core::steps::track::{Lifetimes, Tracking};
 
 use self::setting::{
     A_GROUP_BEGINS, GROWS, NAME, ONE_GROUP, Promise, REPEATED, Rule, Setting, TWO_GROUPS, TWO_WHOLE_GROUPS,
 };
 use self::world::{Ago, World};
-use crate::harness::act::{Act, Ports};
 use crate::harness::histories::{After, Place};
-use crate::harness::kept::Kept;
 use crate::harness::play::State;
-use crate::harness::{Mishaps, Role, Run, Subject};
+use crate::prelude::*;
 
 /// A tracker that this many sweeps do not complete never will be.
 const MOST_SWEEPS: u8 = 4;

@@ -1,12 +1,10 @@
 //! The traits of `Tracking`, over a recorder: what a call asks of the tables, and what it does to them.
 
-use groupage_core::domain::id::TrackerId;
-use groupage_core::domain::tracker::{Addition, Change, Node, NodeId, Tracker};
-use groupage_core::ports::{Added, Freshness, Looked, Marked, Result, Stored, layer};
+use groupage_core::domain::tracker::Addition;
+use groupage_core::ports::{Added, Looked, Result};
 
 use super::setting::{Rule, Setting};
-use crate::harness::act::Ports;
-use crate::harness::kept::Kept;
+use crate::prelude::*;
 
 impl layer::Trackers for Ports<Setting> {
     async fn look(&self, _: &TrackerId, nodes: &[NodeId], freshness: Freshness) -> Result<Looked> {

@@ -1,10 +1,8 @@
 //! What takes part, and what is there at the beginning; the promises, and the rules that keep them.
 
-use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, Mark, Node, NodeId, Options, Outcome, Tracker};
-use groupage_core::domain::{NotificationQueue, Timestamp, TrackerId};
+use groupage_core::domain::tracker::{ItemRange, Mark, Options};
 
-use crate::harness::Run;
-use crate::harness::claims::{promises, rules};
+use crate::prelude::*;
 
 /// A tracker's name.
 pub(super) const NAME: &str = "t";

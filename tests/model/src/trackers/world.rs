@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use groupage_core::domain::tracker::{Addition, Change, End, Ending, GROUP_SIZE, Node, NodeId, State, Tracker};
-use groupage_core::ports::{Added, Freshness, Marked, Stored};
+use groupage_core::domain::tracker::{Addition, End, Ending, State};
+use groupage_core::ports::Added;
 
 use super::setting::{Promise, Rule, Setting};
-use crate::harness::act::Act;
-use crate::harness::kept::Kept;
+use crate::prelude::*;
 
 /// How many versions ago a read is; 0 shows what there is.
 #[derive(Clone, Copy, Debug, Default, Hash, PartialEq, Eq)]

@@ -2,15 +2,13 @@
 
 use std::ops::Range;
 
-use groupage_core::domain::batch::{Assumes, Batch, FollowUp, Member, Status};
-use groupage_core::domain::id::{BatchId, TaskId};
-use groupage_core::ports::Stored;
+use groupage_core::domain::batch::{Assumes, FollowUp, Status};
 
 use super::{Laws, World};
-use crate::harness::kept::Kept;
 use crate::pipeline::promises::{Promise, broken_by_store};
 use crate::pipeline::rules::Rule;
 use crate::pipeline::tables::{is_express, is_open};
+use crate::prelude::*;
 
 impl World {
     pub(super) fn store(&mut self, batch: &Kept<Batch>, assumes: Assumes, laws: Laws) -> Stored {

@@ -1,14 +1,13 @@
 //! The locks: bid for, signalled, advanced, released.
 
-use groupage_core::domain::lock::{Acquisition, Assumes, Held, Lock, Term};
-use groupage_core::domain::{BatchId, Reach, Seq, Shard, Target, Timestamp};
-use groupage_core::ports::{Acquired, Advanced, Released, Signalled};
+use groupage_core::domain::lock::{Acquisition, Assumes, Held};
+use groupage_core::ports::{Acquired, Advanced, Released};
 
 use super::{Laws, World};
-use crate::harness::kept::Kept;
 use crate::pipeline::promises::Promise;
 use crate::pipeline::rules::Rule;
 use crate::pipeline::tables::Led;
+use crate::prelude::*;
 
 impl World {
     pub(super) fn acquire(&mut self, target: &Target, acquisition: &Acquisition, laws: Laws) -> Acquired {

@@ -2,19 +2,15 @@
 
 mod batches;
 mod locks;
-mod sessions;
 mod tasks;
 
-use std::fmt::Debug;
+use groupage_core::ports::Ended;
 
-use groupage_core::domain::{BatchId, Shards, Task, Term};
-
-use crate::harness::act::Answer;
-use crate::harness::kept::Kept;
-use crate::pipeline::io::{Op, Says};
 use crate::pipeline::promises::Promise;
 use crate::pipeline::rules::Rule;
-use crate::pipeline::tables::Tables;
+use crate::pipeline::tables::{Tables, lives};
+use crate::prelude::*;
+use crate::steps::io::{Op, Says, told};
 
 /// The tables, with what nobody in the protocol sees.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
@@ -86,10 +82,10 @@ impl World {
             Op::Release(term, seq, signals) => told(self.release(term, *seq, *signals, laws)),
             Op::Batch(id) => Answer::of(self.tables.batch(id).cloned()),
             Op::Store(batch, assumes) => told(self.store(batch, *assumes, laws)),
-            Op::OpenSession(session) => told(self.open_session(session)),
-            Op::Renew(session) => told(self.renew(session)),
+            Op::OpenSession(session) => told(self.tables.sessions.open(session)),
+            Op::Renew(session) => told(self.tables.sessions.renew(session)),
             Op::EndSession(id, beat) => told(self.end_session(id, *beat, laws)),
-            Op::Session(id) => Answer::of(self.tables.session(id).cloned()),
+            Op::Session(id) => Answer::of(self.tables.sessions.get(id).cloned()),
             Op::Call(id, items) => {
                 self.call(id, items, laws);
                 match comes {
@@ -97,8 +93,21 @@ impl World {
                     Comes::AsIs | Comes::Lagging(_) => told(Says::Accepted),
                 }
             }
-            Op::Send(_) | Op::Sleep => Answer::of(()),
+            // All gates are open, and nobody looks for what is left undone.
+            Op::Gate(_) => told(Gate::default()),
+            Op::StoreGate(..) => told(Stored::Yes),
+            Op::TakeTicket(..) | Op::GiveBack(..) | Op::Unfinished(_) | Op::Sessions(_) => Answer::of(()),
+            Op::Send(_) | Op::Sleep(_) | Op::Pause => Answer::of(()),
         }
+    }
+
+    fn end_session(&mut self, id: &SessionId, beat: Beat, laws: Laws) -> Ended {
+        let renewed = self.tables.sessions.get(id).filter(|session| session.beat != beat);
+        if let Some(was_alive) = renewed.map(|session| lives(session)).filter(|_| !laws.keeps(Rule::BeatUnchanged)) {
+            self.promise(!was_alive, Promise::RenewedLives);
+            self.tables.sessions.0.remove(id);
+        }
+        self.tables.sessions.end(id, beat)
     }
 
     fn promise(&mut self, kept: bool, promise: Promise) {
@@ -113,8 +122,4 @@ impl World {
             Comes::AsIs | Comes::Saying(_) => false,
         }
     }
-}
-
-fn told<T: Clone + Debug + Send + Sync + 'static>(value: T) -> Answer {
-    Answer::of(Kept::new(value))
 }

@@ -1,14 +1,13 @@
 //! The tasks: registered, shown, moved into a batch, put back, settled.
 
-use groupage_core::domain::batch::{Member, Status::Void};
-use groupage_core::domain::id::{BatchId, Round, Shard, Target, TaskId};
-use groupage_core::domain::task::{Candidate, Status, Task};
-use groupage_core::ports::{Freshness, Joined, PutBack, Registered, Settlement};
+use groupage_core::domain::batch::Status::Void;
+use groupage_core::domain::task::Status;
+use groupage_core::ports::{Joined, Registered};
 
 use super::{Asker, Comes, Laws, World};
-use crate::harness::kept::Kept;
 use crate::pipeline::rules::Rule;
 use crate::pipeline::tables::is_express;
+use crate::prelude::*;
 
 impl World {
     pub(super) fn register(&mut self, task: &Task, laws: Laws) -> Registered {

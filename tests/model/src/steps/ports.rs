@@ -1,25 +1,29 @@
-//! The traits of the real steps, over a [`Recorder`].
+//! The traits of the real steps, over a [`Recorder`]. Time is that of the latest answer.
 
-use groupage_core::domain::batch::{Assumes, Batch, Member};
-use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::lock::{Acquisition, Held, Lock, Term};
-use groupage_core::domain::task::{Candidate, Task, Ties};
-use groupage_core::domain::{BatchId, Beat, Rest, Round, Seq, Session, SessionId, Target, TaskId, Timestamp};
-use groupage_core::ports::layer;
+use groupage_core::domain::batch::Assumes;
+use groupage_core::domain::gate::{LOOK_MS, Scope};
+use groupage_core::domain::lock::{Acquisition, Held};
+use groupage_core::domain::shelf::{Bookmarks, Position};
+use groupage_core::domain::task::Ties;
 use groupage_core::ports::{
-    self, Acquired, Advanced, Call, Destination, Downstream, Ended, Env, Freshness, Inbox, Joined, NoAnswer, Outbox,
-    Outgoing, Page, PutBack, Registered, Released, Renewed, Result, Settlement, Signalled, Stored, Unasked, WayBack,
+    self, Acquired, Advanced, Call, Downstream, Ended, Entries, Entry, Env, Inbox, Joined, Look, NoAnswer, Outbox,
+    Page, Registered, Released, Renewed, Result, Scheduled, Segment, Unasked, Unfinished, WaitingPage, WayBack,
 };
 
+use super::io::{Body, Op, Ports, Says, Sent};
+use super::process::number;
 use crate::harness::act::Plain;
-use crate::harness::kept::Kept;
-use crate::pipeline::io::{Body, Op, Ports, Says, Sent};
-use crate::pipeline::process::number;
+use crate::prelude::*;
+
+/// How long a call takes, in milliseconds.
+pub const CALL_MS: u64 = 500;
+/// What a downstream asks for that wants to be left alone, in milliseconds.
+pub const RETRY_AFTER_MS: u64 = 5_000;
 
 impl Ports {
     /// What a step is told when it asks.
     async fn told<P: Plain>(&self, op: Op) -> Result<P::Of> {
-        self.ask(op).await.plain::<P>()
+        self.ask(op).await.answer.plain::<P>()
     }
 }
 
@@ -53,6 +57,14 @@ impl layer::Tasks for Ports {
         self.told::<()>(Op::Settle(member.clone(), batch.clone(), settlement.clone())).await?;
         Ok(Ties::default())
     }
+
+    async fn waiting_long(&self, _: Look<'_, Segment>) -> Result<WaitingPage> {
+        Ok(WaitingPage { tasks: Vec::new(), ended: Vec::new(), next: None })
+    }
+
+    async fn due(&self, _: Look<'_>) -> Result<Entries<Scheduled>> {
+        Ok(entries(Vec::new()))
+    }
 }
 
 impl layer::Locks for Ports {
@@ -85,6 +97,15 @@ impl layer::Batches for Ports {
     async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
         self.told::<Kept<Stored>>(Op::Store(Kept::new(batch.clone()), assumes)).await
     }
+
+    async fn all_unfinished(&self, segment: Segment, _: Option<&Position>, _: usize) -> Result<Entries<Unfinished>> {
+        if segment.index > 0 {
+            return Ok(entries(Vec::new()));
+        }
+        let due = self.told::<Kept<Vec<BatchId>>>(Op::Unfinished(Env::now(self))).await?;
+        let listed = |id| Unfinished { id, due: Timestamp(0), route: RouteName::new("r"), is_pulled: false };
+        Ok(entries(due.into_iter().map(listed).collect()))
+    }
 }
 
 impl layer::Sessions for Ports {
@@ -103,15 +124,47 @@ impl layer::Sessions for Ports {
     async fn session(&self, id: &SessionId) -> Result<Option<Session>> {
         self.told::<Option<Kept<Session>>>(Op::Session(id.clone())).await
     }
+
+    async fn all_sessions(&self, segment: Segment, _: Option<&Position>, _: usize) -> Result<Entries<Session>> {
+        match Pool::of_handlers().nth(usize::from(segment.index)) {
+            Some(pool) => Ok(entries(self.told::<Kept<Vec<Session>>>(Op::Sessions(pool)).await?)),
+            None => Ok(entries(Vec::new())),
+        }
+    }
 }
 
 impl layer::Gates for Ports {
-    async fn gate(&self, _: &Scope) -> Result<Gate> {
-        Ok(Gate::default())
+    async fn gate(&self, scope: &Scope) -> Result<Gate> {
+        self.told::<Kept<Gate>>(Op::Gate(scope.clone())).await
     }
 
-    async fn store_gate(&self, _: &Scope, _: &Gate, _: Timestamp) -> Result<Stored> {
-        Ok(Stored::Yes)
+    async fn store_gate(&self, scope: &Scope, gate: &Gate, _: Timestamp) -> Result<Stored> {
+        self.told::<Kept<Stored>>(Op::StoreGate(scope.clone(), Kept::new(gate.clone()))).await
+    }
+
+    async fn take_ticket(&self, scope: &Scope, flow: u64, _: u64) -> Result<Option<Gate>> {
+        self.told::<Option<Kept<Gate>>>(Op::TakeTicket(scope.clone(), flow)).await
+    }
+
+    async fn give_back(
+        &self,
+        scope: &Scope,
+        batch: &BatchId,
+        lease: Timestamp,
+        ended: Option<Timestamp>,
+    ) -> Result<Stored> {
+        self.told::<Kept<Stored>>(Op::GiveBack(scope.clone(), batch.clone(), lease, ended)).await
+    }
+}
+
+/// A sweep comes to the end of everything, and leaves no bookmark.
+impl layer::Shelves for Ports {
+    async fn is_empty(&self, _: &Shelf) -> Result<bool> {
+        Ok(false)
+    }
+
+    async fn bookmarks(&self, _: &Shelf) -> Result<Bookmarks> {
+        Ok(Bookmarks::default())
     }
 }
 
@@ -119,8 +172,12 @@ impl layer::Failures for Ports {}
 impl layer::Lanes for Ports {}
 impl layer::Lists for Ports {}
 impl layer::Streams for Ports {}
-impl layer::Shelves for Ports {}
 impl layer::Trackers for Ports {}
+
+fn entries<T>(all: Vec<T>) -> Entries<T> {
+    let found = all.into_iter().map(|what| Entry { what, at: Position(String::new()) }).collect();
+    Entries { found, are_last: true }
+}
 
 impl Outbox for Ports {
     async fn send(&self, messages: Vec<Outgoing>) -> Vec<Result<()>> {
@@ -135,39 +192,11 @@ impl Outbox for Ports {
     }
 }
 
-/// Heartbeats come no faster, in milliseconds.
-const SHORTEST_BEAT_MS: u64 = 1_000;
-
-/// Counters that only stretch a delay are cut off, so that a message which goes round does so unchanged.
 fn parse(outgoing: &Outgoing) -> Option<Sent> {
-    use groupage_core::domain::Copies;
-    use groupage_core::domain::message::{Elect, Finish, Group, Lead};
     let body = match outgoing.to {
-        Destination::Elect => {
-            let mut elect = serde_json::from_str(&outgoing.body).ok()?;
-            let elections = match &mut elect {
-                Elect::Waiting(election) => std::slice::from_mut(election),
-                Elect::Several(elections) => elections,
-                Elect::Returning(_) | Elect::Due(_) => &mut [],
-            };
-            for election in elections {
-                election.attempt = election.attempt.min(1);
-                election.copies = Copies::NONE;
-            }
-            Body::Elect(elect)
-        }
-        Destination::Group => {
-            let mut group = serde_json::from_str(&outgoing.body).ok()?;
-            let (Group::Lead(Lead { copies, .. }) | Group::Finish(Finish { copies, .. })) = &mut group;
-            *copies = Copies::NONE;
-            Body::Group(group)
-        }
-        Destination::Handle => {
-            let mut handle: groupage_core::domain::message::Handle = serde_json::from_str(&outgoing.body).ok()?;
-            handle.waits = handle.waits.min(1);
-            handle.copies = Copies::NONE;
-            Body::Handle(handle)
-        }
+        Destination::Elect => Body::Elect(serde_json::from_str(&outgoing.body).ok()?),
+        Destination::Group => Body::Group(serde_json::from_str(&outgoing.body).ok()?),
+        Destination::Handle => Body::Handle(serde_json::from_str(&outgoing.body).ok()?),
         Destination::Gather(_) => {
             let rest = Rest::parse(&outgoing.body)?;
             Body::Rest(rest.tasks().map(number).collect::<Option<_>>()?, rest.stage())
@@ -176,7 +205,7 @@ fn parse(outgoing: &Outgoing) -> Option<Sent> {
             return None;
         }
     };
-    Some(Sent { body: Kept::new(body), delayed: outgoing.delay_ms > 0 })
+    Some(Sent { body: Kept::new(body), delay_ms: outgoing.delay_ms })
 }
 
 impl Inbox for Ports {
@@ -199,14 +228,22 @@ impl Downstream for Ports {
             }
             _ => Vec::new(),
         };
-        let status = if says == Says::Unavailable { 503 } else { 200 };
-        Ok(ports::Answer { status, retry_after_ms: None, body })
+        self.sleep(CALL_MS).await;
+        let status = match says {
+            Says::Accepted | Says::FirstFailed => 200,
+            Says::RetryAfter => 429,
+            Says::Unavailable => 503,
+        };
+        Ok(ports::Answer { status, retry_after_ms: (says == Says::RetryAfter).then_some(RETRY_AFTER_MS), body })
     }
 }
 
+/// Pauses of so long are heartbeats or the patience of sweep, in milliseconds.
+const HEARTBEAT_MS: u64 = 10_000;
+
 impl Env for Ports {
     fn now(&self) -> Timestamp {
-        Timestamp(0)
+        Timestamp(Self::now(self))
     }
 
     fn random(&self) -> f64 {
@@ -217,11 +254,13 @@ impl Env for Ports {
         self.name.clone()
     }
 
-    /// Between two I/Os anything may happen, so a short pause is over at once. A heartbeat's is not: it is as long as a
-    /// lease may take to be over.
+    /// Shorter pauses than that between two looks at a full gate let others go first: between two I/Os anything may
+    /// happen, so they are over at once. One that waits in place must not look again before time has gone on.
     async fn sleep(&self, ms: u64) {
-        if ms >= SHORTEST_BEAT_MS {
-            self.ask(Op::Sleep).await;
+        if ms >= HEARTBEAT_MS {
+            self.ask(Op::Pause).await;
+        } else if ms >= LOOK_MS {
+            self.ask(Op::Sleep(Self::now(self) + ms)).await;
         }
     }
 }

@@ -1,20 +1,31 @@
 //! One I/O of a step: what it asks of the world, and what it is told.
 
-use groupage_core::domain::batch::{Assumes, Batch, Member};
-use groupage_core::domain::lock::{Acquisition, Held, Term};
-use groupage_core::domain::message::{Elect, Group, Handle};
-use groupage_core::domain::rest::Stage;
-use groupage_core::domain::{
-    BatchId, Beat, Candidate, Round, Seq, Session, SessionId, Target, Task, TaskId, Timestamp,
-};
-use groupage_core::ports::{Freshness, Settlement};
+use std::fmt::Debug;
 
-use crate::harness::act::Answer;
-use crate::harness::kept::Kept;
+use groupage_core::domain::batch::Assumes;
+use groupage_core::domain::gate::Scope;
+use groupage_core::domain::lock::{Acquisition, Held};
+use groupage_core::domain::rest::Stage;
+
 use crate::harness::recorder::Recorder;
+use crate::prelude::*;
 
 /// The calls of one step.
-pub type Ports = Recorder<Op, Answer>;
+pub type Ports = Recorder<Op, Told>;
+
+/// An answer, and when it was given.
+#[derive(Clone, Debug, Hash)]
+pub struct Told {
+    /// When, in milliseconds.
+    pub at: u64,
+    /// What.
+    pub answer: Answer,
+}
+
+/// What a step is told.
+pub fn told<T: Clone + Debug + Send + Sync + 'static>(value: T) -> Answer {
+    Answer::of(Kept::new(value))
+}
 
 /// What a step asks for.
 #[derive(Clone, Debug)]
@@ -37,18 +48,30 @@ pub enum Op {
     Advance(Term, Seq, Timestamp),
     /// `Locks::release`.
     Release(Term, Seq, u64),
+    Gate(Scope),
+    StoreGate(Scope, Kept<Gate>),
+    /// `Gates::take_ticket`, of this flow.
+    TakeTicket(Scope, u64),
+    /// `Gates::give_back` of a lease, once a call has ended then.
+    GiveBack(Scope, BatchId, Timestamp, Option<Timestamp>),
     Batch(BatchId),
     Store(Kept<Batch>, Assumes),
+    /// `Batches::all_unfinished`, of those that are due before now.
+    Unfinished(Timestamp),
     OpenSession(Kept<Session>),
     Renew(Kept<Session>),
     EndSession(SessionId, Beat),
     Session(SessionId),
+    Sessions(Pool),
     /// `Outbox::send`.
     Send(Vec<Sent>),
-    /// `Downstream::call`, with the batch and the items in its body.
+    /// `Downstream::call` begins, with the batch and the items in its body.
     Call(BatchId, Vec<TaskId>),
-    /// `Env::sleep`.
-    Sleep,
+    /// `Env::sleep`, until then.
+    Sleep(u64),
+    /// A pause that nobody lives to see the end of, unless the model says so: between heartbeats, or for a look that
+    /// takes too long.
+    Pause,
 }
 
 /// A message that a step sends.
@@ -56,11 +79,11 @@ pub enum Op {
 pub struct Sent {
     /// What it says.
     pub body: Kept<Body>,
-    /// Whether it is hidden at first.
-    pub delayed: bool,
+    /// For how long it is hidden at first, in milliseconds.
+    pub delay_ms: u64,
 }
 
-/// A message between the steps.
+/// What begins a step: a message, or the time for sweep.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// To register-task: the tasks with these numbers, in one event.
@@ -73,6 +96,8 @@ pub enum Body {
     Group(Group),
     /// To batch-handler.
     Handle(Handle),
+    /// Sweep begins by itself.
+    Sweep,
 }
 
 impl Body {
@@ -89,6 +114,15 @@ impl Body {
             Self::Group(Group::Lead(lead)) => format!("lead {} under {}", lead.term.workflow, lead.term.fence),
             Self::Group(Group::Finish(finish)) => format!("finish {}", short(&finish.batch)),
             Self::Handle(handle) => format!("handle {}", short(&handle.batch)),
+            Self::Sweep => "sweep".to_owned(),
+        }
+    }
+
+    /// The batch that is to be called.
+    pub const fn handled(&self) -> Option<&BatchId> {
+        match self {
+            Self::Handle(handle) => Some(&handle.batch),
+            Self::Register(_) | Self::Rest(..) | Self::Elect(_) | Self::Group(_) | Self::Sweep => None,
         }
     }
 }
@@ -100,6 +134,8 @@ pub enum Says {
     Accepted,
     /// The first member failed for now.
     FirstFailed,
+    /// Not before some time has passed.
+    RetryAfter,
     /// Try again later.
     Unavailable,
 }
@@ -116,15 +152,30 @@ impl Op {
             | Self::Signal(..)
             | Self::Advance(..)
             | Self::Release(..)
+            | Self::StoreGate(..)
+            | Self::TakeTicket(..)
+            | Self::GiveBack(..)
             | Self::Store(..)
             | Self::OpenSession(_)
             | Self::Renew(_)
             | Self::EndSession(..)
             | Self::Send(_)
             | Self::Call(..) => true,
-            Self::Read(..) | Self::Waiting(_) | Self::Lock(_) | Self::Batch(_) | Self::Session(_) | Self::Sleep => {
-                false
-            }
+            Self::Read(..)
+            | Self::Waiting(_)
+            | Self::Lock(_)
+            | Self::Gate(_)
+            | Self::Batch(_)
+            | Self::Unfinished(..)
+            | Self::Session(_)
+            | Self::Sessions(_)
+            | Self::Sleep(_)
+            | Self::Pause => false,
         }
+    }
+
+    /// Whether it is about a gate: most others are of one batch alone.
+    pub const fn is_of_a_gate(&self) -> bool {
+        matches!(self, Self::Gate(_) | Self::StoreGate(..) | Self::TakeTicket(..) | Self::GiveBack(..))
     }
 }

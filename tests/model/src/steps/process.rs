@@ -1,9 +1,8 @@
 //! Processes: the real steps, run up to their next I/O; see [`crate::harness::histories`].
 
+use groupage_core::domain::batch::Status;
 use groupage_core::domain::sender::Sender;
 use groupage_core::domain::session::Timing;
-use groupage_core::domain::{Batch, Fence, Rest, RouteName, Shard, Target, TaskId, Timestamp};
-use groupage_core::ports::{Freshness, Signalled, Stored};
 use groupage_core::routes::Routes;
 use groupage_core::steps::elect::ElectLeader;
 use groupage_core::steps::election_messages::send_next;
@@ -11,19 +10,26 @@ use groupage_core::steps::group::GroupBatch;
 use groupage_core::steps::handle::{Delivery, HandleBatch};
 use groupage_core::steps::process::notify::Announced;
 use groupage_core::steps::register::{Asked, Rations, Record, Register};
+use groupage_core::steps::sweep::{Budget, Sweep};
+use groupage_core::steps::track::Lifetimes;
 
-use crate::harness::act::Answer;
+use super::io::{Body, Op, Ports, Told};
 use crate::harness::histories::{self, Calls};
-use crate::harness::kept::{Kept, Names, fresh_name};
-use crate::pipeline::io::{Body, Op, Ports};
+use crate::harness::kept::fresh_name;
+use crate::prelude::*;
 
-/// A message as a process was given it.
+/// Between two sweeps, in milliseconds.
+pub const SWEEP_MS: u64 = 61_000;
+
+/// How a process begins.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub struct Origin {
-    /// What it says.
+    /// The message that it was given.
     pub body: Kept<Body>,
-    /// Whether it may have been handled before.
+    /// Whether that may have been handled before.
     pub redelivered: bool,
+    /// When it begins, in milliseconds.
+    pub at: u64,
     /// The number of the fresh name that the process may give.
     pub name: u8,
 }
@@ -31,19 +37,25 @@ pub struct Origin {
 /// A process between two I/Os.
 pub type Process = histories::Process<Steps>;
 
-/// What a process has learnt.
+/// What a process has learnt or done.
 #[derive(Clone, Copy, Debug)]
 pub struct Learnt {
     /// The holder that it has signalled last, and by which shard's lock that leads.
     pub signalled: Option<(Shard, Fence)>,
+    /// It has written a gate.
+    pub passed: bool,
+    /// It has claimed its batch.
+    pub claimed: bool,
+    /// It has made a call.
+    pub called: bool,
     /// Fresh names that it knows.
     pub names: Names,
 }
 
 impl Process {
-    /// Its latest I/O.
-    pub fn last_io(&self) -> Option<&(usize, Op)> {
-        self.pending.iter().rev().find(|(_, op)| !Steps::is_pause(op))
+    /// The renewal of its session, if one is under way.
+    pub fn renewal(&self) -> Option<&(usize, Op)> {
+        self.pending.iter().find(|(_, op)| matches!(op, Op::Renew(_)))
     }
 
     /// The pause between two heartbeats, if it makes one.
@@ -52,18 +64,22 @@ impl Process {
     }
 
     /// Its next I/O, if nobody else can tell when it happens: a worker's eventual reads are of payloads, and these
-    /// never change. When calls come `last`, their members are settled at once, too.
+    /// never change. When calls come `last`, their members are settled at once, too. Gates are open, and time stands
+    /// still.
     pub fn quiet_io(&self, last: bool) -> Option<&(usize, Op)> {
-        let handles = matches!(&*self.role.body, Body::Handle(_));
-        self.next_io().filter(|(_, op)| {
-            handles && (matches!(op, Op::Read(_, Freshness::Eventual)) || last && matches!(op, Op::Settle(..)))
+        let handles = self.role.body.handled().is_some();
+        self.next_io().filter(|(_, op)| match op {
+            Op::Read(_, Freshness::Eventual) => handles,
+            Op::Settle(..) => handles && last,
+            _ => op.is_of_a_gate() || matches!(op, Op::Sleep(_)),
         })
     }
 
     /// Whether it has just read or written a batch, whose candidates it looks at next.
     pub fn has_just_seen_its_batch(&self) -> bool {
-        let is_of_batch =
-            |answer: &Answer| answer.get::<Option<Kept<Batch>>>().is_some() || answer.get::<Kept<Stored>>().is_some();
+        let is_of_batch = |Told { answer, .. }: &Told| {
+            answer.get::<Option<Kept<Batch>>>().is_some() || answer.get::<Kept<Stored>>().is_some()
+        };
         self.last_answer().is_some_and(is_of_batch)
     }
 }
@@ -87,27 +103,35 @@ impl Steps {
 impl Calls for Steps {
     type Role = Origin;
     type Op = Op;
-    type Answer = Answer;
+    type Answer = Told;
     type Learnt = Learnt;
 
-    /// Time stands still at 0. What is over in time (a lease, a session, a window, a pause) is so because the model
-    /// writes a 0 into the table.
     fn ports(&self, origin: &Origin) -> Ports {
-        Ports::new(fresh_name(origin.name), 0)
+        Ports::new(fresh_name(origin.name), origin.at)
     }
 
     fn begin(&self, origin: &Origin) -> Learnt {
-        Learnt { signalled: None, names: origin.body.names() | 1 << origin.name }
+        let names = origin.body.names() | 1 << origin.name;
+        Learnt { signalled: None, passed: false, claimed: false, called: false, names }
     }
 
     fn is_pause(op: &Op) -> bool {
-        matches!(op, Op::Sleep)
+        matches!(op, Op::Pause)
     }
 
-    fn learn(&self, learnt: &mut Learnt, op: &Op, answer: &Answer) {
-        if let (Op::Signal(target, held), Some(Signalled::Yes)) = (op, answer.get::<Kept<Signalled>>().map(|it| &**it))
-        {
-            learnt.signalled = Some((target.shard(), held.fence));
+    fn time_of(told: &Told) -> Option<u64> {
+        Some(told.at)
+    }
+
+    fn learn(&self, learnt: &mut Learnt, op: &Op, Told { answer, .. }: &Told) {
+        let is_stored = || answer.get::<Kept<Stored>>().is_some_and(|stored| **stored == Stored::Yes);
+        let is_signalled = || answer.get::<Kept<Signalled>>().is_some_and(|it| matches!(**it, Signalled::Yes));
+        match op {
+            Op::Signal(target, held) if is_signalled() => learnt.signalled = Some((target.shard(), held.fence)),
+            Op::StoreGate(..) if is_stored() => learnt.passed = true,
+            Op::Store(batch, _) if is_stored() && is_claim(batch) => learnt.claimed = true,
+            Op::Call(..) => learnt.called = true,
+            _ => {}
         }
         learnt.names |= answer.names;
     }
@@ -148,23 +172,28 @@ impl Calls for Steps {
                 step.run(message, Delivery { receipt: "", received: 1 }).await.is_ok()
             }
             Body::Handle(message) => {
-                let (store, queue, downstream, env, timing) = (ports, ports, ports, ports, Timing::default());
-                let step = HandleBatch {
-                    store,
-                    queue,
-                    downstream,
-                    env,
-                    routes,
-                    timing,
-                    worker: "model",
-                    announced: &Announced::default(),
-                };
+                let (store, queue, downstream, env, announced) = (ports, ports, ports, ports, &Announced::default());
+                // What a session outlives is short: it is renewed only if the model says so.
+                let timing = Timing { heartbeat_ms: 60_000, ..Timing::default() };
+                let step = HandleBatch { store, queue, downstream, env, routes, timing, worker: "model", announced };
                 // As the function's entry does: what did not end well comes again.
                 let outcome = step.run(message, Delivery { receipt: "", received: 1 }).await;
                 outcome.is_ok_and(|outcome| !outcome.keeps_its_message())
             }
+            Body::Sweep => {
+                let (budget, lifetimes) = (Budget::default(), Lifetimes::default());
+                let (store, outbox, env, every_ms) = (ports, ports, ports, SWEEP_MS);
+                // Trackers, lists and streams are not asked for.
+                let _ = Sweep { store, outbox, env, routes, budget, every_ms, lifetimes }.run().await;
+                true
+            }
         }
     }
+}
+
+/// Whether this is a batch as a claim writes it.
+pub const fn is_claim(batch: &Batch) -> bool {
+    matches!(batch.status, Status::InProgress { .. })
 }
 
 /// The message that registers the task with this number.
