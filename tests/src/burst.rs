@@ -8,7 +8,6 @@ use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use embedded::{Pipeline, Ports, Processes, Stack, Storage};
 use groupage_aws::entry::{self, Counts, Metric, RouteSource};
 use groupage_aws::{Dynamo, Meter, Place, Sqs, System, Usage};
-use groupage_core::domain::sender::Senders;
 
 use crate::prelude::*;
 
@@ -86,20 +85,10 @@ pub async fn burst(burst: Burst) -> Cost {
     let meter = Arc::new(Meter::new());
     let sdk = local.sdk_config();
     let dynamo = Dynamo::new(sdk, local.tables().clone(), 86_400_000, Arc::clone(&meter));
-    let stack = entry::Stack {
-        store: Lagging::new(dynamo, System, Lag { index_ms: lag_ms, ..Lag::default() }, 1),
-        queues: Sqs::new(sdk, local.queues().clone(), Arc::clone(&meter)),
-        env: System,
-        timing: Timing::default(),
-        lifetimes: Lifetimes::default(),
-        worker: "burst".to_owned(),
-        senders: Senders::default(),
-        rations: Arc::default(),
-        asked: Arc::default(),
-        logs_targets: true,
-        spans: Default::default(),
-        routes: RouteSource::Fixed(Arc::new(Routes::parse(&burst.routes()).unwrap())),
-    };
+    let store = Lagging::new(dynamo, System, Lag { index_ms: lag_ms, ..Lag::default() }, 1);
+    let queues = Sqs::new(sdk, local.queues().clone(), Arc::clone(&meter));
+    let routes = RouteSource::Fixed(Arc::new(Routes::parse(&burst.routes()).unwrap()));
+    let stack = entry::Stack::new(store, queues, System, routes);
     // A call takes a second, so that its session beats.
     let downstream = Arc::new(Scripted::accepting().taking(|| 1_000));
     let (counts, ran_s) = run(&local, Arc::new(stack), &downstream, tasks).await;

@@ -67,3 +67,19 @@ pub async fn track(tracking: Tracking<'_, impl Trackers, impl Outbox, impl Env>,
     assert!(added.is_ok(), "{added:?}");
     id
 }
+
+/// Makes a wrapper a layer around the tables in memory, and hands these ports on as they are.
+#[macro_export]
+macro_rules! around_tables {
+    ($wrapper:ty, |$it:ident| $tables:expr; $($port:ident),*) => {
+        impl layer::Layer for $wrapper {
+            type Inner = MemoryStore;
+
+            fn inner(&self) -> &MemoryStore {
+                let $it = self;
+                $tables
+            }
+        }
+        $(impl layer::$port for $wrapper {})*
+    };
+}

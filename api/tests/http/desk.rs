@@ -5,13 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use groupage_aws::System;
 use groupage_aws::entry::{RouteSource, Stack};
-use groupage_core::domain::sender::Senders;
-use groupage_core::domain::session::Timing;
 use groupage_core::domain::{LaneId, Timestamp};
 use groupage_core::memory::{MemoryQueues, MemoryStore};
 use groupage_core::ports::{Destination, Env, Outbox, Outgoing};
 use groupage_core::routes::Routes;
-use groupage_core::steps::track::Lifetimes;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -100,20 +97,8 @@ impl Desk {
 
 impl<Q: Outbox + Send + 'static> Desk<Q> {
     pub async fn with(queues: Q) -> Self {
-        let stack = Arc::new(Stack {
-            store: MemoryStore::new(),
-            queues,
-            env: Ticking::default(),
-            routes: RouteSource::Fixed(Arc::new(Routes::parse(ROUTES).unwrap())),
-            timing: Timing::default(),
-            lifetimes: Lifetimes::default(),
-            worker: "test".to_owned(),
-            senders: Senders::default(),
-            rations: Arc::default(),
-            asked: Arc::default(),
-            logs_targets: true,
-            spans: Default::default(),
-        });
+        let routes = RouteSource::Fixed(Arc::new(Routes::parse(ROUTES).unwrap()));
+        let stack = Arc::new(Stack::new(MemoryStore::new(), queues, Ticking::default(), routes));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         // The client makes no connection without one, not even in plain text; every test but the first finds it there.

@@ -7,11 +7,8 @@ use aws_lambda_events::event::sqs::SqsEvent;
 use futures::future::BoxFuture;
 use groupage_aws::entry::mapping::{MEMORY_MB, SWEEP_EVERY_MS};
 use groupage_aws::entry::{self, Handled, RouteSource, Stack};
-use groupage_core::domain::sender::Senders;
-use groupage_core::domain::session::Timing;
 use groupage_core::domain::shards::Shards;
 use groupage_core::routes::Routes;
-use groupage_core::steps::track::Lifetimes;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::clock::TestEnv;
@@ -218,20 +215,13 @@ impl World {
     }
 
     fn function(&self, machine: Machine, chain: Chain) -> Function {
-        Stack {
-            store: self.tables.seen_by(machine.clone()),
-            rations: machine.rations(),
-            asked: machine.asked(),
-            queues: Wired { queues: Arc::clone(&self.queues), machine, chain },
-            env: self.env.clone(),
-            timing: Timing::default(),
-            lifetimes: Lifetimes::default(),
-            worker: "groupage-batch-handler/[$LATEST]0123456789abcdef0123456789abcdef".to_owned(),
-            senders: Senders::default(),
-            logs_targets: true,
-            spans: Default::default(),
-            routes: RouteSource::Fixed(Arc::clone(&self.routes)),
-        }
+        let (rations, asked) = (machine.rations(), machine.asked());
+        // As long as the name of a log stream: sessions are stored with it.
+        let worker = "groupage-batch-handler/[$LATEST]0123456789abcdef0123456789abcdef".to_owned();
+        let store = self.tables.seen_by(machine.clone());
+        let queues = Wired { queues: Arc::clone(&self.queues), machine, chain };
+        let routes = RouteSource::Fixed(Arc::clone(&self.routes));
+        Stack { rations, asked, worker, ..Stack::new(store, queues, self.env.clone(), routes) }
     }
 
     /// One invocation on this environment, in this chain; says which messages stay.

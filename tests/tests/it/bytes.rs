@@ -2,14 +2,11 @@
 //!
 //! `GROUPAGE_FUZZ=60 cargo test -p groupage-tests --test it bytes -- --nocapture --test-threads 2` gives each an hour.
 
-use std::sync::Arc;
-
 use aws_lambda_events::event::sqs::SqsEvent;
 use groupage_aws::entry::{self, RouteSource};
 use groupage_core::domain::failed::Filed;
 use groupage_core::domain::message::{Group, Handle};
 use groupage_core::domain::outcome::Reply;
-use groupage_core::domain::sender::Senders;
 use groupage_core::routes::Item;
 use groupage_tests::fuzz::fuzz;
 use groupage_tests::prelude::*;
@@ -127,20 +124,8 @@ fn an_answer_settles_nobody_but_the_members_of_its_call() {
 fn stack() -> entry::Stack<MemoryStore, MemoryQueues, TestEnv> {
     // Without the express path a task is registered at once, and no rest of it is sent on.
     let routes = "version: 1\nroutes: [{ name: r, target: to, batch: { express: false }, downstream: pull }]\n";
-    entry::Stack {
-        store: MemoryStore::new(),
-        queues: MemoryQueues::new(),
-        env: TestEnv::new(1),
-        routes: RouteSource::Fixed(Routes::parse(routes).unwrap().into()),
-        timing: Timing::default(),
-        lifetimes: Lifetimes::default(),
-        worker: "test".to_owned(),
-        senders: Senders::default(),
-        rations: Arc::default(),
-        asked: Arc::default(),
-        logs_targets: true,
-        spans: Default::default(),
-    }
+    let routes = RouteSource::Fixed(Routes::parse(routes).unwrap().into());
+    entry::Stack::new(MemoryStore::new(), MemoryQueues::new(), TestEnv::new(1), routes)
 }
 
 #[test]

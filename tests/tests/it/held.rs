@@ -15,13 +15,7 @@ const READING: Duration = Duration::from_millis(1_500);
 /// Tables in which a renewal does not end, and when a gate was last read there.
 struct Slow<'a>(&'a MemoryStore, Mutex<Option<Instant>>);
 
-impl layer::Layer for Slow<'_> {
-    type Inner = MemoryStore;
-
-    fn inner(&self) -> &MemoryStore {
-        self.0
-    }
-}
+around_tables! { Slow<'_>, |it| it.0; Failures, Lanes, Locks, Batches, Trackers, Lists, Streams, Shelves }
 
 impl layer::Tasks for Slow<'_> {
     type Cursor = <MemoryStore as Tasks>::Cursor;
@@ -45,15 +39,6 @@ impl layer::Gates for Slow<'_> {
         self.0.gate(scope).await
     }
 }
-
-impl layer::Failures for Slow<'_> {}
-impl layer::Lanes for Slow<'_> {}
-impl layer::Locks for Slow<'_> {}
-impl layer::Batches for Slow<'_> {}
-impl layer::Trackers for Slow<'_> {}
-impl layer::Lists for Slow<'_> {}
-impl layer::Streams for Slow<'_> {}
-impl layer::Shelves for Slow<'_> {}
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_under_way_does_not_come_between_the_last_look_at_the_gate_and_the_call() {

@@ -17,13 +17,7 @@ const MOST_RECEIVES: u32 = 10;
 /// Tables in which one put never ends.
 struct Hanging<'a>(&'a MemoryStore, Option<&'static str>);
 
-impl layer::Layer for Hanging<'_> {
-    type Inner = MemoryStore;
-
-    fn inner(&self) -> &MemoryStore {
-        self.0
-    }
-}
+around_tables! { Hanging<'_>, |it| it.0; Lanes, Locks, Batches, Trackers, Lists, Streams }
 
 impl layer::Tasks for Hanging<'_> {
     type Cursor = <MemoryStore as Tasks>::Cursor;
@@ -35,12 +29,6 @@ impl layer::Tasks for Hanging<'_> {
         self.0.register(task).await
     }
 }
-impl layer::Lanes for Hanging<'_> {}
-impl layer::Locks for Hanging<'_> {}
-impl layer::Batches for Hanging<'_> {}
-impl layer::Trackers for Hanging<'_> {}
-impl layer::Lists for Hanging<'_> {}
-impl layer::Streams for Hanging<'_> {}
 
 /// What came of an event in the end.
 struct Ended {

@@ -151,15 +151,8 @@ async fn a_leader_without_an_answer_says_so_and_comes_back_soon() {
 /// The tables beside another delivery of the same message, which writes the batch a moment earlier.
 struct Overtaken<'a>(&'a MemoryStore);
 
-impl layer::Layer for Overtaken<'_> {
-    type Inner = MemoryStore;
+around_tables! { Overtaken<'_>, |it| it.0; Locks }
 
-    fn inner(&self) -> &MemoryStore {
-        self.0
-    }
-}
-
-impl layer::Locks for Overtaken<'_> {}
 impl layer::Tasks for Overtaken<'_> {
     type Cursor = <MemoryStore as Tasks>::Cursor;
 }
@@ -199,15 +192,7 @@ struct Rivalled<'a> {
     most: AtomicUsize,
 }
 
-impl layer::Layer for Rivalled<'_> {
-    type Inner = MemoryStore;
-
-    fn inner(&self) -> &MemoryStore {
-        self.tables
-    }
-}
-
-impl layer::Locks for Rivalled<'_> {}
+around_tables! { Rivalled<'_>, |it| it.tables; Locks }
 
 impl layer::Batches for Rivalled<'_> {
     async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {

@@ -23,17 +23,7 @@ impl Full {
     }
 }
 
-impl layer::Layer for Full {
-    type Inner = MemoryStore;
-
-    fn inner(&self) -> &MemoryStore {
-        &self.inner
-    }
-
-    async fn around<T: Send>(&self, _: &'static str, work: impl Future<Output = Result<T>> + Send) -> Result<T> {
-        work.await
-    }
-}
+around_tables! { Full, |it| &it.inner; Locks, Batches, Lanes, Trackers, Lists, Streams }
 
 impl layer::Tasks for Full {
     type Cursor = <MemoryStore as Tasks>::Cursor;
@@ -49,13 +39,6 @@ impl layer::Tasks for Full {
         }
     }
 }
-
-impl layer::Locks for Full {}
-impl layer::Batches for Full {}
-impl layer::Lanes for Full {}
-impl layer::Trackers for Full {}
-impl layer::Lists for Full {}
-impl layer::Streams for Full {}
 
 /// Registers in a process that is new.
 async fn register(store: &Full, queues: &MemoryQueues, records: Vec<Record>) -> Report {

@@ -1,8 +1,6 @@
 //! What a sender that may only send tasks cannot make happen. Each test is an attack: the message comes by the real
 //! entry of register-task, from a principal that the queue names and that is none of the stack's.
 
-use std::sync::Arc;
-
 use groupage_aws::entry::{self, RouteSource};
 use groupage_core::domain::sender::Senders;
 use groupage_core::domain::tracker::{Options, Which};
@@ -21,20 +19,9 @@ struct Intake(entry::Stack<MemoryStore, MemoryQueues, TestEnv>);
 impl Intake {
     fn new() -> Self {
         let principals = |id: &str| Some(vec![id.split(':').next().unwrap().to_owned()]);
-        Self(entry::Stack {
-            store: MemoryStore::new(),
-            queues: MemoryQueues::new(),
-            env: TestEnv::new(1),
-            routes: RouteSource::Fixed(Routes::parse(ROUTES).unwrap().into()),
-            timing: Timing::default(),
-            lifetimes: Lifetimes::default(),
-            worker: "test".to_owned(),
-            senders: Senders { own: principals(OWN), trusted: principals(API) },
-            rations: Arc::default(),
-            asked: Arc::default(),
-            logs_targets: true,
-            spans: Default::default(),
-        })
+        let routes = RouteSource::Fixed(Routes::parse(ROUTES).unwrap().into());
+        let stack = entry::Stack::new(MemoryStore::new(), MemoryQueues::new(), TestEnv::new(1), routes);
+        Self(entry::Stack { senders: Senders { own: principals(OWN), trusted: principals(API) }, ..stack })
     }
 
     /// One message of this sender comes to register-task, and is done with.

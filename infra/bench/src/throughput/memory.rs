@@ -6,12 +6,8 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use groupage_aws::System;
 use groupage_aws::entry::mapping::{IN_ORDER, TASKS};
 use groupage_aws::entry::{self, Counts, Handled, Metric, RouteSource};
-use groupage_core::domain::sender::Senders;
-use groupage_core::domain::session::Timing;
 use groupage_core::memory::{Delivery, MemoryQueues, MemoryStore};
 use groupage_core::ports::{Destination, Env};
-use groupage_core::steps::track::Lifetimes;
-use std::sync::Arc;
 
 use super::run::{Accepting, Path, Run, Watch, body, routes};
 use crate::process;
@@ -25,20 +21,8 @@ const VISIBILITY_MS: u64 = 60_000;
 
 /// Registers `tasks` tasks for `targets` Targets on a path and works until all are settled.
 pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run> {
-    let stack = Stack {
-        store: MemoryStore::new(),
-        queues: MemoryQueues::new(),
-        env: System,
-        routes: RouteSource::Fixed(routes(path, WAIT_MS)?),
-        timing: Timing::default(),
-        lifetimes: Lifetimes::default(),
-        worker: "bench".to_owned(),
-        senders: Senders::default(),
-        rations: Arc::default(),
-        asked: Arc::default(),
-        logs_targets: true,
-        spans: Default::default(),
-    };
+    let routes = RouteSource::Fixed(routes(path, WAIT_MS)?);
+    let stack = Stack::new(MemoryStore::new(), MemoryQueues::new(), System, routes);
     let watch = Watch::start();
     let (mut counts, mut running) = (Counts::default(), FuturesUnordered::new());
     let start = |running: &mut FuturesUnordered<_>| {

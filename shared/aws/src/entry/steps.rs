@@ -58,6 +58,16 @@ pub struct Stack<S, Q, E> {
     pub spans: Spans,
 }
 
+impl<S, Q, E> Stack<S, Q, E> {
+    /// A process of its own that remembers nothing yet, trusts every sender and exports no spans.
+    pub fn new(store: S, queues: Q, env: E, routes: RouteSource) -> Self {
+        let (timing, lifetimes, senders) = (Timing::default(), Lifetimes::default(), Senders::default());
+        let (rations, asked, spans) = (Arc::default(), Arc::default(), Spans::default());
+        let (worker, logs_targets) = ("worker".to_owned(), true);
+        Self { store, queues, env, routes, timing, lifetimes, worker, senders, rations, asked, logs_targets, spans }
+    }
+}
+
 /// What an invocation came to.
 #[derive(Debug, Default)]
 pub struct Handled {

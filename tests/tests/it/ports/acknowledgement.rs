@@ -81,13 +81,18 @@ impl Own {
     }
 }
 
+/// A worker that has claimed a batch, and its own table.
+async fn at_work() -> (OnDynamo, Own, Batch) {
+    let store = OnDynamo::start().await;
+    let (own, claimed) = (Own::of(&store), claimed(&store).await);
+    (store, own, claimed)
+}
+
 const LOST: [&str; 2] = ["ConditionalCheckFailed", "None"];
 
 #[tokio::test]
 async fn outcome_and_result_are_committed_together() {
-    let store = OnDynamo::start().await;
-    let own = Own::of(&store);
-    let claimed = claimed(&store).await;
+    let (store, own, claimed) = at_work().await;
     let settled = settled(&claimed);
     own.commit(store.acknowledgement(&claimed, &settled).unwrap()).await.unwrap();
     assert_eq!(store.batch(&claimed.id).await.unwrap(), Some(settled));
@@ -96,9 +101,7 @@ async fn outcome_and_result_are_committed_together() {
 
 #[tokio::test]
 async fn after_a_takeover_neither_outcome_nor_result_is_written() {
-    let store = OnDynamo::start().await;
-    let own = Own::of(&store);
-    let claimed = claimed(&store).await;
+    let (store, own, claimed) = at_work().await;
     let taken = take(&store, &claimed, "parcels/s2").await;
     let late = own.commit(store.acknowledgement(&claimed, &settled(&claimed)).unwrap()).await;
     assert_eq!(late.unwrap_err(), LOST);
@@ -111,9 +114,7 @@ async fn after_a_takeover_neither_outcome_nor_result_is_written() {
 
 #[tokio::test]
 async fn neither_is_written_where_the_own_write_is_refused() {
-    let store = OnDynamo::start().await;
-    let own = Own::of(&store);
-    let claimed = claimed(&store).await;
+    let (store, own, claimed) = at_work().await;
     let nowhere = Put::builder()
         .table_name(&own.table)
         .item("Name", AttributeValue::S("result".to_owned()))
@@ -129,9 +130,7 @@ async fn neither_is_written_where_the_own_write_is_refused() {
 
 #[tokio::test]
 async fn a_batch_is_acknowledged_once() {
-    let store = OnDynamo::start().await;
-    let own = Own::of(&store);
-    let claimed = claimed(&store).await;
+    let (store, own, claimed) = at_work().await;
     let (first, second) = (settled(&claimed), claimed.settled(Results::new(), AT));
     own.commit(store.acknowledgement(&claimed, &first).unwrap()).await.unwrap();
     for again in [&first, &second] {
@@ -165,9 +164,7 @@ async fn a_transaction_whose_answer_was_lost_succeeds_when_the_sdk_repeats_it() 
 
 #[tokio::test]
 async fn what_follows_is_derived_from_the_outcome_as_from_any_other() {
-    let store = OnDynamo::start().await;
-    let own = Own::of(&store);
-    let claimed = claimed(&store).await;
+    let (store, own, claimed) = at_work().await;
     let settled = settled(&claimed);
     own.commit(store.acknowledgement(&claimed, &settled).unwrap()).await.unwrap();
     let stack = store.stack();
@@ -188,9 +185,7 @@ async fn what_follows_is_derived_from_the_outcome_as_from_any_other() {
 
 #[tokio::test]
 async fn in_a_transaction_every_write_costs_twice() {
-    let store = OnDynamo::start().await;
-    let own = Own::of(&store);
-    let claimed = claimed(&store).await;
+    let (store, own, claimed) = at_work().await;
     let committed = own.commit(store.acknowledgement(&claimed, &settled(&claimed)).unwrap()).await.unwrap();
     let units: f64 = committed.consumed_capacity().iter().filter_map(|table| table.capacity_units()).sum();
     assert!((units - 4.0).abs() < 0.1, "{units} write units for two small items");

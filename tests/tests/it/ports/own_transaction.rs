@@ -10,7 +10,6 @@ use groupage_aws::entry::{AwsStack, RouteSource};
 use groupage_aws::{Downstreams, Sqs, System};
 use groupage_core::domain::batch::{Assumes, FollowUp, Status};
 use groupage_core::domain::id::digest;
-use groupage_core::domain::sender::Senders;
 use groupage_core::routes::Allowed;
 use groupage_core::steps::heartbeat::Heartbeat;
 use groupage_core::steps::process::Processor;
@@ -46,20 +45,9 @@ impl Office {
     async fn open() -> Self {
         let fixture = OnDynamo::start().await;
         let embedded = fixture.stack();
-        let stack = AwsStack {
-            store: (*fixture).clone(),
-            queues: Sqs::new(embedded.sdk_config(), embedded.queues().clone(), Arc::clone(fixture.meter())),
-            env: System,
-            routes: RouteSource::Fixed(Arc::new(Routes::parse(ROUTES).unwrap())),
-            timing: Timing::default(),
-            lifetimes: Lifetimes::default(),
-            worker: "test".to_owned(),
-            senders: Senders::default(),
-            rations: Arc::default(),
-            asked: Arc::default(),
-            logs_targets: true,
-            spans: Default::default(),
-        };
+        let queues = Sqs::new(embedded.sdk_config(), embedded.queues().clone(), Arc::clone(fixture.meter()));
+        let routes = RouteSource::Fixed(Arc::new(Routes::parse(ROUTES).unwrap()));
+        let stack = AwsStack::new((*fixture).clone(), queues, System, routes);
         let printer = Printer { client: fixture.client(), table: "labels".to_owned() };
         create_table(&printer).await;
         Self { fixture, stack, printer }

@@ -46,21 +46,11 @@ impl Poisoned {
     }
 }
 
-impl layer::Layer for Poisoned {
-    type Inner = MemoryStore;
-
-    fn inner(&self) -> &MemoryStore {
-        &self.tables
-    }
-}
+around_tables! { Poisoned, |it| &it.tables; Lanes, Locks, Failures, Gates }
 
 impl layer::Tasks for Poisoned {
     type Cursor = <MemoryStore as Tasks>::Cursor;
 }
-impl layer::Lanes for Poisoned {}
-impl layer::Locks for Poisoned {}
-impl layer::Failures for Poisoned {}
-impl layer::Gates for Poisoned {}
 
 impl layer::Batches for Poisoned {
     async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {

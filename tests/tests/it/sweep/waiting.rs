@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use groupage_aws::entry::{self, RouteSource};
-use groupage_core::domain::sender::Senders;
 use groupage_core::domain::shelf::Bookmarks;
 use groupage_core::domain::task::Status;
 use groupage_core::ports::Result;
@@ -47,26 +46,11 @@ fn asked(stand: &Stand) -> BTreeSet<String> {
 /// A store that forgets where sweeps stopped, as if each began at the front.
 struct Forgetful<'a>(&'a MemoryStore);
 
-impl layer::Layer for Forgetful<'_> {
-    type Inner = MemoryStore;
-
-    fn inner(&self) -> &MemoryStore {
-        self.0
-    }
-}
+around_tables! { Forgetful<'_>, |it| it.0; Lanes, Locks, Batches, Sessions, Failures, Gates, Trackers, Lists, Streams }
 
 impl layer::Tasks for Forgetful<'_> {
     type Cursor = <MemoryStore as Tasks>::Cursor;
 }
-impl layer::Lanes for Forgetful<'_> {}
-impl layer::Locks for Forgetful<'_> {}
-impl layer::Batches for Forgetful<'_> {}
-impl layer::Sessions for Forgetful<'_> {}
-impl layer::Failures for Forgetful<'_> {}
-impl layer::Gates for Forgetful<'_> {}
-impl layer::Trackers for Forgetful<'_> {}
-impl layer::Lists for Forgetful<'_> {}
-impl layer::Streams for Forgetful<'_> {}
 impl layer::Shelves for Forgetful<'_> {
     async fn keep_bookmarks(&self, _: &Shelf, _: &Bookmarks, _: Timestamp) -> Result<()> {
         Ok(())
@@ -162,20 +146,8 @@ async fn sweep_says_how_long_the_oldest_task_has_waited_that_should_not_wait() {
 async fn the_longest_wait_is_published_in_milliseconds() {
     let (stand, store) = (Stand::new(SMALL), MemoryStore::new());
     waits(&stand, &store, "t", "parcels", "x").await;
-    let stack = entry::Stack {
-        store,
-        queues: MemoryQueues::new(),
-        env: stand.env.clone(),
-        routes: RouteSource::Fixed(Routes::parse(super::ROUTES).unwrap().into()),
-        timing: Timing::default(),
-        lifetimes: Lifetimes::default(),
-        worker: "test".to_owned(),
-        senders: Senders::default(),
-        rations: std::sync::Arc::default(),
-        asked: std::sync::Arc::default(),
-        spans: groupage_aws::spans::Spans::default(),
-        logs_targets: true,
-    };
+    let routes = RouteSource::Fixed(Routes::parse(super::ROUTES).unwrap().into());
+    let stack = entry::Stack::new(store, MemoryQueues::new(), stand.env.clone(), routes);
     let published = async || {
         stand.wait().await;
         let (counts, done) = entry::sweep(&stack, super::EVERY_MS).await;
