@@ -3,17 +3,11 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use serde::Serialize;
 use simulator::bill::Bill;
-use simulator::limits::Limits;
-use simulator::load::Load;
 use simulator::timing::fewest_calls;
-use simulator::{Outcome, Setting, UNTIL_THE_HOUR};
+use simulator::{Outcome, UNTIL_THE_HOUR};
 
-use crate::plot::{Labels, by_name};
-use crate::print::{Output, tables};
-use crate::ranges::some_tasks;
-use crate::simulated::{self, Common};
+use crate::prelude::*;
 
 /// Windows that the clock closes: how long it takes from the full hour until all tasks that waited for it are called.
 #[derive(Debug, clap::Args)]

@@ -4,17 +4,13 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use serde::Serialize;
 use simulator::bill::{Bill, Idle};
-use simulator::load::Load;
 use simulator::options::{Group, Priced, groups};
-use simulator::{Real, Setting, Steps, timing};
+use simulator::{Real, timing};
 
 use crate::paper::Paper;
-use crate::plot::{Labels, by_name};
-use crate::print::{Output, grouped, tables};
-use crate::ranges::{MOST_SECONDS, some_tasks};
-use crate::simulated::{self, Common};
+use crate::prelude::*;
+use crate::print::grouped;
 
 /// What a task costs: units, requests, invocations and dollars, for bursts and trickles, in a simulation of AWS.
 ///

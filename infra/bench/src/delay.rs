@@ -3,17 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use serde::Serialize;
+use simulator::Outcome;
 use simulator::latency::Hop;
-use simulator::load::Load;
 use simulator::queues::Step;
 use simulator::timing::{Delays, Percentiles, delays, intake};
-use simulator::{Outcome, Setting};
 
-use crate::plot::{Labels, Line, by_name};
-use crate::print::{Output, tables};
-use crate::ranges::MOST_SECONDS;
-use crate::simulated::{self, Common};
+use crate::plot::Line;
+use crate::prelude::*;
 
 /// How late calls start beyond the window that their route asks for, hop by hop, in a simulation of AWS.
 ///

@@ -1,15 +1,10 @@
 //! How full calls are: against the fewest possible in bursts, and against delay in trickles.
 
 use anyhow::Result;
-use serde::Serialize;
-use simulator::Setting;
-use simulator::load::Load;
 use simulator::timing::{Percentiles, fewest_calls, whole_way};
 
-use crate::plot::{Labels, by_name};
-use crate::print::{Output, tables};
-use crate::ranges::{MOST_SECONDS, a_rate, some_tasks};
-use crate::simulated::{self, Common};
+use crate::prelude::*;
+use crate::ranges::a_rate;
 
 /// How full calls are: calls made against the fewest possible in bursts, and what waiting longer gains in trickles.
 #[derive(Debug, clap::Args)]

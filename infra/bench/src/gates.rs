@@ -2,15 +2,10 @@
 
 use anyhow::Result;
 use groupage_aws::Capacity;
-use serde::Serialize;
-use simulator::load::Load;
 use simulator::timing::{overtaken, share_used};
-use simulator::{CallLimits, Outcome, Setting};
+use simulator::{CallLimits, Outcome};
 
-use crate::plot::{Labels, by_name};
-use crate::print::{Output, tables};
-use crate::ranges::some_tasks;
-use crate::simulated::{self, Common};
+use crate::prelude::*;
 
 /// What waiting behind one limit costs, in a simulation of AWS: batches that are all there at once, behind a limit on
 /// calls a second and behind one on calls in flight.

@@ -2,17 +2,11 @@
 
 use anyhow::Result;
 use groupage_core::domain::shards::Shards;
-use serde::Serialize;
-use simulator::Setting;
-use simulator::limits::Limits;
-use simulator::load::Load;
 use simulator::timing::{Flow, flow};
 
-use crate::plot::{Labels, by_name};
-use crate::print::{Output, tables};
-use crate::ranges::{MOST_SECONDS, a_rate};
+use crate::prelude::*;
+use crate::ranges::a_rate;
 use crate::search::{Limit, Search};
-use crate::simulated::{self, Common};
 
 /// How many tasks a second one Target bears, in a simulation of AWS whose partitions have DynamoDB's limits.
 ///

@@ -10,19 +10,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use embedded::{Ports, Storage};
 use futures::stream::{self, StreamExt, TryStreamExt};
-use groupage_aws::{Dynamo, Meter, Place, System};
+use groupage_aws::Place;
 use groupage_core::domain::list::{MAX_PUT, Move, Purpose};
 use groupage_core::domain::{ListId, Timestamp};
-use groupage_core::ports::{self, Env, Lists, Moved, Outbox, Outgoing};
+use groupage_core::ports::{self, Lists, Moved};
 use groupage_core::steps::list::{Listing, Refused};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use serde::Serialize;
 
-use crate::print::{Output, bar};
-use crate::ranges::some_workers;
+use crate::prelude::*;
 
 /// Long lists: what taking a task costs at each length, and many who release at once, some of whom are killed.
 #[derive(Debug, clap::Args)]

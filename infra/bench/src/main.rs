@@ -13,6 +13,7 @@ mod looks;
 mod overload;
 mod paper;
 mod plot;
+mod prelude;
 mod print;
 mod process;
 mod ranges;

@@ -3,16 +3,10 @@
 
 use anyhow::Result;
 use groupage_core::domain::Shards;
-use serde::Serialize;
-use simulator::Setting;
-use simulator::limits::Limits;
-use simulator::load::Load;
 use simulator::timing::{Flow, flow};
 
-use crate::plot::{Labels, by_name};
-use crate::print::{Output, tables};
-use crate::ranges::{MOST_SECONDS, a_multiple};
-use crate::simulated::{self, Common};
+use crate::prelude::*;
+use crate::ranges::a_multiple;
 
 /// How much of an overload reaches the downstream, with one shard and with `shards: auto`.
 ///

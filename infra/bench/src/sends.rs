@@ -5,11 +5,10 @@ use std::time::Instant;
 use anyhow::{Error, Result, anyhow};
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, SendMessageBatchRequestEntry};
-use embedded::{Durability, Ports, Stack, Storage};
+use embedded::Durability;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use serde::Serialize;
 
-use crate::print::{Output, tables};
+use crate::prelude::*;
 
 /// Requests under way at once.
 const IN_FLIGHT: usize = 8;

@@ -1,15 +1,10 @@
 //! Who waits for whom at a limit: what sharing it brings, and what it costs.
 
 use anyhow::Result;
-use serde::Serialize;
-use simulator::load::Load;
 use simulator::timing::{share_used, waits_of};
-use simulator::{CallLimits, Outcome, Setting, Weights};
+use simulator::{CallLimits, Outcome, Weights};
 
-use crate::plot::{Labels, by_name};
-use crate::print::{Output, tables};
-use crate::ranges::some_tasks;
-use crate::simulated::{self, Common};
+use crate::prelude::*;
 
 /// How long the one batch of a Target waits behind the many of another, and how exactly ten Targets with the weights 1
 /// to 10 share a limit, in a simulation of AWS.

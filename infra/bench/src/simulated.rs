@@ -3,12 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
-use serde::Serialize;
-use simulator::{Outcome, Real, Setting, Steps};
+use simulator::{Outcome, Real};
 use tracing::subscriber::{NoSubscriber, with_default};
 
-use crate::plot::{self, Labels, Line};
-use crate::print::{Output, bar};
+use crate::plot::{self, Line};
+use crate::prelude::*;
 
 /// What all scenarios have: their chance, and the files that are written.
 #[derive(Debug, clap::Args)]

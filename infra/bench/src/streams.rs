@@ -8,22 +8,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Error, Result, ensure};
-use embedded::{Ports, Storage};
 use futures::stream::{self, StreamExt, TryStreamExt};
-use groupage_aws::{Meter, System};
 use groupage_core::domain::id::StreamId;
 use groupage_core::domain::stream::{EventId, Life, MAX_FED, MAX_NUMBER, Offset, Options, Page, Stream, Trace};
 use groupage_core::domain::tracker::{MAX_LEVEL, NodeId, Outcome};
 use groupage_core::memory::{MemoryQueues, MemoryStore};
-use groupage_core::ports::{Env, Stored, Streams};
+use groupage_core::ports::{Stored, Streams};
 use groupage_core::steps::stream::Streaming;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
-use serde::Serialize;
 
-use crate::print::{Output, bar, tables};
-use crate::ranges::some_workers;
+use crate::prelude::*;
 
 /// Long streams: what settling an event costs, and what ten million events leave behind when one of them hangs.
 ///

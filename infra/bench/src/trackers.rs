@@ -8,20 +8,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
-use embedded::{Ports, Storage};
 use futures::stream::{self, StreamExt, TryStreamExt};
-use groupage_aws::{Dynamo, Meter, Sqs, System, Usage};
+use groupage_aws::Usage;
 use groupage_core::domain::tracker::{GROUP_SIZE, ItemRange, MAX_ADDED, Options, Outcome, State};
 use groupage_core::domain::{NotificationQueue, TrackerId};
 use groupage_core::steps::track::Tracking;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
-use serde::Serialize;
 
-use crate::print::{Output, bar};
+use crate::prelude::*;
 use crate::process::resident;
-use crate::ranges::some_workers;
 
 /// What a large fan-out costs: items acked in random order by many at once. Capacity units, time, storage, memory.
 ///

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Error, Result};
-use embedded::Stack;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use groupage_aws::{Dynamo, Sqs, System};
 use groupage_core::domain::Traits;
 use groupage_core::domain::batch::Assumes;
 use groupage_core::domain::failed::Failure;
@@ -14,13 +12,13 @@ use groupage_core::domain::{
     Batch, BatchId, Candidate, Exception, ListId, Member, NotificationQueue, Reason, Round, StreamId, Target, Task,
     TaskId, Timestamp, TrackerId, tracker,
 };
-use groupage_core::ports::{Batches, Env, Settlement, Tasks};
+use groupage_core::ports::{Batches, Settlement, Tasks};
 use groupage_core::steps::list::Listing;
 use groupage_core::steps::stream::{Event, Streaming};
 use groupage_core::steps::track::Tracking;
 
 use super::Args;
-use crate::print::bar;
+use crate::prelude::*;
 
 /// Requests under way.
 const AT_ONCE: usize = 64;

@@ -9,13 +9,12 @@ mod crowd;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
-use embedded::{Ports, Stack, Storage};
 use groupage_console::{Console, Pass};
-use serde::Serialize;
 
-use crate::print::{Output, tables};
 use browser::Browser;
 use crowd::Crowd;
+
+use crate::prelude::*;
 
 /// What each page of the console costs on a stack on which much waits: read units, and the time to the first byte.
 #[derive(Debug, clap::Args)]

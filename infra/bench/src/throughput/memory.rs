@@ -3,13 +3,12 @@
 use anyhow::{Result, bail};
 use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
-use groupage_aws::System;
 use groupage_aws::entry::mapping::{IN_ORDER, TASKS};
 use groupage_aws::entry::{self, Counts, Handled, Metric, RouteSource};
 use groupage_core::memory::{Delivery, MemoryQueues, MemoryStore};
-use groupage_core::ports::{Destination, Env};
 
 use super::run::{Accepting, Path, Run, Watch, body, routes};
+use crate::prelude::*;
 use crate::process;
 
 type Stack = entry::Stack<MemoryStore, MemoryQueues, System>;
