@@ -127,7 +127,6 @@ pub struct Filling {
     load: Load,
     /// Bytes of those that joined, as far as they are known.
     sizes: HashMap<TaskId, u32>,
-    missed: Vec<TaskId>,
     /// When candidates were last found.
     last: Timestamp,
 }
@@ -147,8 +146,7 @@ impl Filling {
     /// A batch that is written with its first candidates.
     pub fn new(batch: Batch) -> Self {
         let last = batch.created_at;
-        let (joined, missed) = (Vec::new(), Vec::new());
-        Self { batch, written: false, joined, load: Load::default(), sizes: HashMap::new(), missed, last }
+        Self { batch, written: false, joined: Vec::new(), load: Load::default(), sizes: HashMap::new(), last }
     }
 
     /// An open batch that an earlier delivery began: it left word of its candidates' fates at just this revision, or
@@ -167,15 +165,16 @@ impl Filling {
             Some(left) => batch.members.iter().filter(|member| !left.missed.contains(&member.id)).cloned().collect(),
             None => drive(store, &batch).await?,
         };
-        let missed = batch.members.iter().filter(|member| !joined.contains(member)).map(|m| m.id.clone()).collect();
         let sizes = left.map(|left| left.sizes).unwrap_or_default();
         let sizes = batch.members.iter().map(|member| member.id.clone()).zip(sizes).collect();
-        Ok(Self { load: Load::of(&batch, &joined, &sizes), batch, written: true, joined, sizes, missed, last })
+        Ok(Self { load: Load::of(&batch, &joined, &sizes), batch, written: true, joined, sizes, last })
     }
 
     /// What the next delivery needs to know to go on without reading every candidate.
     pub fn knowledge(&self, limits: Limits) -> Resume {
-        let (batch, missed) = (self.batch.id.clone(), self.missed.clone());
+        // A task that was elsewhere in an earlier round may have joined in its present one.
+        let missed = self.batch.members.iter().filter(|member| !self.joined.contains(member));
+        let (batch, missed) = (self.batch.id.clone(), missed.map(|member| member.id.clone()).collect());
         let size = |member: &Member| self.sizes.get(&member.id).copied().unwrap_or_default();
         // Else the batch's own bytes are those that it is called with.
         let is_whole = limits.collapses && self.joined.iter().all(|member| self.sizes.contains_key(&member.id));
@@ -268,7 +267,6 @@ impl Filling {
         stored(store.store(&next, assumes).await?)?;
         self.batch = next;
         self.written = true;
-        self.missed.clear();
         Ok(())
     }
 
@@ -291,10 +289,7 @@ impl Filling {
                     self.sizes.insert(candidate.id.clone(), candidate.bytes);
                     self.joined.push(Member { id: candidate.id, round: candidate.round });
                 }
-                Joined::Elsewhere => {
-                    all = false;
-                    self.missed.push(candidate.id);
-                }
+                Joined::Elsewhere => all = false,
             }
         }
         Ok(all)

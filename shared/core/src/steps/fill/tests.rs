@@ -121,6 +121,27 @@ fn keyed(id: &str, bytes: usize, came: u64) -> Task {
     Task::new(TaskId::new(id), target(), "x".repeat(bytes), String::new(), Timestamp(0)).with_traits(traits)
 }
 
+/// An open batch as the next delivery takes it up.
+async fn taken_up(store: &MemoryStore, filling: Filling, limits: Limits) -> Filling {
+    let batch = store.batch(&BatchId::new("b")).await.unwrap().unwrap();
+    Filling::resume(store, batch, Some(filling.knowledge(limits)), Timestamp(1)).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_task_that_missed_in_an_earlier_round_and_joined_in_the_next_is_a_member() {
+    let store = MemoryStore::new();
+    let limits = Limits { wait_ms: 60_000, ..Limits::default() };
+    store.register(&Task { round: Round(1), ..keyed("t", 1, 0) }).await.unwrap();
+    let shown = |round| Candidate { round: Round(round), ..keyed("t", 1, 0).candidate() };
+    let gathered = Gathered { candidates: vec![shown(0), shown(1)], full: false };
+    let open = Batch::open(BatchId::new("b"), target(), Fence(1), &[], Timestamp(0), limits.wait_ms);
+    let (mut filling, mut drain) = (Filling::new(open), Drain::new([], [target()], false));
+    filling.fill(&store, &mut drain, limits, Timestamp(1), Some(gathered)).await.unwrap();
+    let joined = vec![Member { id: TaskId::new("t"), round: Round(1) }];
+    assert_eq!(filling.joined, joined);
+    assert_eq!(taken_up(&store, filling, limits).await.joined, joined);
+}
+
 #[tokio::test]
 async fn a_batch_that_is_taken_up_again_carries_only_what_is_called() {
     let store = MemoryStore::new();
@@ -133,8 +154,7 @@ async fn a_batch_that_is_taken_up_again_carries_only_what_is_called() {
         let filled = filling.fill(&store, &mut drain, limits, Timestamp(1), None).await.unwrap();
         assert!(matches!(filled, Filled::Waits { .. }), "it was full with task {n}");
         assert_eq!(filling.load.bytes(), bytes as u64, "with task {n}");
-        let (batch, left) = (store.batch(&BatchId::new("b")).await.unwrap().unwrap(), filling.knowledge(limits));
-        filling = Filling::resume(&store, batch, Some(left), Timestamp(1)).await.unwrap();
+        filling = taken_up(&store, filling, limits).await;
         assert_eq!((filling.load.bytes(), filling.load.called()), (bytes as u64, 1), "taken up with task {n}");
     }
 }
