@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use groupage_core::routes::Route;
+use tokio::time::Instant;
 
 use crate::downstream::Seen;
 use crate::prelude::*;
@@ -17,6 +18,15 @@ use crate::prelude::*;
 /// For so long a process goes on by the routes that it began with, in milliseconds: a claim that takes its batch apart
 /// has this time, and batches that were told a time under a former rate have less.
 const LINGERS_MS: u64 = 75_000;
+
+/// A process that has seen its limiter open claims its batch within so long without another look, in milliseconds.
+const JUST_NOW_MS: u64 = 50;
+
+/// From when on a pause that was written at `from` holds for each call: before that one may come that had looked.
+fn heeded_from(world: &World, from: Instant) -> u64 {
+    // The claim and the way to the downstream.
+    world.env.moment(from).0 + JUST_NOW_MS + 2 * world.setting().latency_ms
+}
 
 /// What was called against a limit or during a pause.
 pub fn broken(world: &World) -> Vec<String> {
@@ -41,10 +51,9 @@ fn while_held(world: &World) -> Vec<String> {
     let moment = |at| world.env.moment(at).0;
     let holds: Vec<_> = world.store.inner().holds();
     let came = |(scope, from, end): &(Scope, _, Option<_>)| {
-        // One read of the gate and the way to the downstream.
-        let (durable, end) = (moment(*from) + 2 * world.setting().latency_ms, end.map_or(u64::MAX, moment));
+        let (heeded, end) = (heeded_from(world, *from), end.map_or(u64::MAX, moment));
         let calls = world.downstream.ledger().into_iter().filter(|seen| seen.route == scope.route());
-        let calls = calls.filter(|seen| (durable + 1..end).contains(&moment(seen.at)));
+        let calls = calls.filter(|seen| (heeded + 1..end).contains(&moment(seen.at)));
         calls.map(|seen| format!("limits hold: {} was called while {scope:?} was held", seen.key)).collect::<Vec<_>>()
     };
     holds.iter().flat_map(came).collect()
@@ -135,15 +144,14 @@ fn during_a_pause(world: &World) -> Vec<String> {
     for (scope, from, until) in world.store.inner().pauses() {
         // A longer pause takes the place of a shorter one.
         let until = latest.entry(scope.clone()).and_modify(|latest| *latest = until.0.max(*latest)).or_insert(until.0);
-        // One read of the gate and the way to the downstream.
-        let durable = world.env.moment(from).0 + 2 * world.setting().latency_ms;
+        let heeded = heeded_from(world, from);
         for seen in world.downstream.ledger() {
             let at = world.env.moment(seen.at).0;
             let concerned = match &scope {
                 Scope::Route(route) => *route == seen.route,
                 Scope::Target(target) => *target == Target::of(&seen.route, &seen.target),
             };
-            if concerned && at > durable && at < *until {
+            if concerned && at > heeded && at < *until {
                 broken.push(format!("limits hold: {} was called at {at}, in the pause until {until}", seen.key));
             }
         }
