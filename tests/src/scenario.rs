@@ -75,6 +75,10 @@ routes:
     notify: { failure: default, success: default }
 "#;
 
+/// A routes file of which no route wants a parcel.
+pub(crate) const OTHERS: &str =
+    "version: 1\nroutes: [{ name: others, when: \"n == `-1`\", target: truck, downstream: pull }]";
+
 /// A routes file whose one route groups parcels by their truck, and has these lines besides.
 #[macro_export]
 macro_rules! parcels_route {

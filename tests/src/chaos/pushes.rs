@@ -5,6 +5,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
 use super::LIMITS;
+use crate::scenario::OTHERS;
 use crate::setting::Setting;
 
 /// What a push changes.
@@ -70,10 +71,7 @@ pub(super) fn of(dice: &mut StdRng, routes: &str, is_alone: bool, setting: &mut 
                 return;
             }
             Change::Removed if is_alone => {
-                push(
-                    dice,
-                    "version: 1\nroutes: [{ name: others, when: \"n == `-1`\", target: truck, downstream: pull }]",
-                );
+                push(dice, OTHERS);
                 push(dice, &routes);
             }
             Change::Plain | Change::Renamed | Change::Removed => {}

@@ -1,6 +1,7 @@
 //! Stories of tasks that fill batches by themselves.
 
 use crate::prelude::*;
+use crate::scenario::OTHERS;
 
 pub(super) fn all() -> Vec<Scenario> {
     let stories = [
@@ -24,7 +25,14 @@ pub(super) fn all() -> Vec<Scenario> {
         Scenario::new("the same full batches at once, and a lagging index", 6, twice)
             .setting(|setting| setting.lag = Lag { index_ms: 3_000, read_ms: 1_000, slots_ms: 0 }),
     ];
-    stories.map(Scenario::express).into()
+    let gone = Scenario::new("full batches whose route is gone for a while", 6, |world| world.send(&parcels(6, 1)));
+    stories.map(Scenario::express).into_iter().chain([losing_its_route(gone.express())]).collect()
+}
+
+/// A story whose route is gone after a second. Once it is back, a person sends what was rejected again.
+fn losing_its_route(story: Scenario) -> Scenario {
+    let pushes = vec![(1_000, OTHERS.to_owned()), (90_000, story.routes.clone())];
+    story.setting(|setting| setting.pushes = pushes)
 }
 
 /// Two events with the same tasks, in other batches.

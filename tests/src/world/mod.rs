@@ -139,12 +139,13 @@ impl World {
         self.later(self.setting.push_lag_ms, Job::Redrive);
     }
 
-    /// Sends anew what was rejected and has become no task since.
+    /// Sends anew what was rejected, unless its task is settled. Others may be tasks already: a record that was
+    /// rejected when it came again may be the only message of its task.
     pub(crate) fn redrive(&self) {
-        let tasks = self.tables().tasks();
-        let is_new = |body: &String| tasks.iter().all(|task| !body.contains(&format!(r#""{}""#, task.id)));
+        let settled: Vec<_> = self.tables().tasks().into_iter().filter(|task| task.status.is_settled()).collect();
+        let is_open = |body: &String| settled.iter().all(|task| !body.contains(&format!(r#""{}""#, task.id)));
         let rejected = self.queues.now().messages(&Destination::Rejected).into_iter().map(|message| message.body);
-        let again: Vec<String> = rejected.filter(is_new).collect();
+        let again: Vec<String> = rejected.filter(is_open).collect();
         if !again.is_empty() {
             self.later(0, Job::Event(records(&again)));
         }
