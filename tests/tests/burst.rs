@@ -64,7 +64,10 @@ async fn a_lagging_index_costs_neither_fill_nor_units() {
 #[tokio::test(flavor = "multi_thread")]
 async fn full_batches_that_arrive_together_cost_less_than_half() {
     let tasks = effort::either(3_000, 10_000);
-    check(&burst(Burst { express: true, ..elected(tasks, 2_000) }).await, tasks / 100 + 1, &EXPRESS);
+    let cost = burst(Burst { express: true, ..elected(tasks, 2_000) }).await;
+    // What gathers is called after six seconds at the latest, so a slower machine makes more calls that are not full.
+    let cut_short = cost.ran_s / 6.0;
+    check(&cost, tasks / 100 + 1 + cut_short as usize, &EXPRESS);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -134,6 +134,18 @@ fn a_conflict_is_waited_out_only_if_an_earlier_call_of_its_key_may_be_done() {
 }
 
 #[test]
+fn a_call_that_timed_out_counts_as_in_flight_for_as_long_as_its_route_says() {
+    let repeated_after_ms = |keeps: &str| {
+        let lines = format!("retry: {{ base_ms: 100, cap_ms: 100 }}\n    limits: {{ in_flight_per_target: 1{keeps} }}");
+        let came = tell(&lines, 1, |_, at| if at < 100 { Err(NoAnswer::Timeout) } else { Ok(ok("")) });
+        assert_eq!((came.calls.len(), came.failed, came.broken), (2, BTreeMap::new(), Vec::new()));
+        came.calls[1].0.at.duration_since(came.calls[0].0.at).as_millis()
+    };
+    let (usual, kept) = (repeated_after_ms(""), repeated_after_ms(", keep_timed_out_s: 30"));
+    assert!(usual < 5_000 && (30_000..35_000).contains(&kept), "{usual} and {kept} ms from one call to the next");
+}
+
+#[test]
 fn a_call_that_is_too_large_or_whose_answer_is_goes_in_halves() {
     let too_large = |seen: &Seen| seen.items.len() > 2 || seen.items.iter().any(|item| item == "p2");
     let call = tell("", 1, move |seen, _| Ok(if too_large(seen) { status(413, None) } else { ok("") }));

@@ -71,7 +71,7 @@ impl Stack {
             }
         };
         let config = sdk_config(&key, Endpoints { dynamo: dynamo.url(), sqs: sqs.url() });
-        let tables = tables::create(&aws_sdk_dynamodb::Client::new(&config), NAME).await?;
+        let tables = tables::create(&aws_sdk_dynamodb::Client::new(&config), NAME, true).await?;
         let queues = queues::create(&aws_sdk_sqs::Client::new(&config), NAME).await?;
         Ok(Self { dynamo, sqs, connection: Connection { config, tables, queues }, key })
     }

@@ -41,8 +41,8 @@ struct Index {
     carries: &'static [&'static str],
 }
 
-/// Creates the tables that are not there; their names begin with `prefix`.
-pub async fn create(client: &Client, prefix: &str) -> Result<Tables, Error> {
+/// Creates the tables that are not there; their names begin with `prefix`. Items expire in them if `expires` is true.
+pub async fn create(client: &Client, prefix: &str, expires: bool) -> Result<Tables, Error> {
     let tables = Tables {
         tasks: format!("{prefix}-tasks"),
         locks: format!("{prefix}-locks"),
@@ -75,7 +75,7 @@ pub async fn create(client: &Client, prefix: &str) -> Result<Tables, Error> {
         range: ("ActiveAt", ScalarAttributeType::N),
         carries: &[],
     };
-    let plain = |name, key| Shape { name, key, sort: None, indexes: Vec::new(), expires: true };
+    let plain = |name, key| Shape { name, key, sort: None, indexes: Vec::new(), expires };
     let shapes = [
         Shape { indexes: vec![waiting, filed], ..plain(&tables.tasks, "Id") },
         plain(&tables.locks, "Target"),

@@ -73,6 +73,8 @@ impl Reason {
 
 /// Why a member fails or goes round again of which an answer says nothing.
 pub const NO_RESULT: &str = "no_result";
+/// Why a call failed that was not answered in time: the downstream may work on.
+pub const TIMEOUT: &str = "timeout";
 /// Why a task fails of which the last call that it may be part of has lost its worker.
 pub const WORKER_LOST: &str = "worker_lost";
 
@@ -91,7 +93,13 @@ pub enum Said {
     /// Refused for good.
     Failed(Reason),
     /// Not now.
-    Retry(Reason),
+    Retry {
+        /// Why.
+        reason: Reason,
+        /// How long the downstream asked to be left alone with it, in milliseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked_ms: Option<u64>,
+    },
 }
 
 /// A call that failed for a reason that says nothing about its tasks.
@@ -157,8 +165,13 @@ impl Reply {
 }
 
 impl Said {
+    /// Another attempt may help, at any time.
+    pub const fn again(reason: Reason) -> Self {
+        Self::Retry { reason, asked_ms: None }
+    }
+
     fn is_turned_away(&self) -> bool {
-        matches!(self, Self::Retry(reason) if reason.says_overload())
+        matches!(self, Self::Retry { reason, .. } if reason.says_overload())
     }
 }
 
@@ -237,10 +250,10 @@ pub fn results(
     delay_ms: impl Fn(u32, Option<u64>) -> u64,
 ) -> Results {
     let mut of = |member: &Attempted| {
-        Some(match said.remove(&member.id).unwrap_or_else(|| Said::Retry(Reason::new(NO_RESULT))) {
+        Some(match said.remove(&member.id).unwrap_or_else(|| Said::again(Reason::new(NO_RESULT))) {
             Said::Succeeded => return None,
             Said::Failed(reason) => failed(member, &reason),
-            Said::Retry(reason) => again(member, &reason, max_attempts, None, &delay_ms),
+            Said::Retry { reason, asked_ms } => again(member, &reason, max_attempts, asked_ms, &delay_ms),
         })
     };
     members.iter().filter_map(|member| Some((member.id.clone(), of(member)?))).collect()
@@ -318,7 +331,7 @@ mod tests {
     #[test]
     fn members_that_are_turned_away_together_are_waited_for_until_they_are_too_old() {
         let outcome = |reasons: [&str; 3], age: u32| {
-            let said = |(id, reason): (&str, &str)| (TaskId::new(id), Said::Retry(Reason::new(reason)));
+            let said = |(id, reason): (&str, &str)| (TaskId::new(id), Said::again(Reason::new(reason)));
             let reply = Reply::PerMember(["a", "b", "c"].into_iter().zip(reasons).map(said).collect());
             let mut members = ["a", "b", "c"].map(|id| member(id, 5));
             reply.spare(&mut members, 5, |_| age > 60);
@@ -332,6 +345,19 @@ mod tests {
             assert_eq!(outcome([turned_away, turned_away, "item_failure"], 61), failed(turned_away));
             assert_eq!(outcome([turned_away, "item_failure", "item_failure"], 0), failed(turned_away));
         }
+    }
+
+    #[test]
+    fn each_member_returns_after_the_delay_that_was_asked_for_it() {
+        let busy = |asked_ms| Said::Retry { reason: Reason::new("busy"), asked_ms };
+        let said = [("a", busy(Some(7_000))), ("b", busy(None))].map(|(id, said)| (TaskId::new(id), said));
+        let members = [member("a", 1), member("b", 1)];
+        let results = judge(Reply::PerMember(said.into()), &members, 5, |_, asked_ms| asked_ms.unwrap_or(1));
+        let delays = results.values().map(|result| match result {
+            Exception::Returned { delay_ms, .. } => Some(*delay_ms),
+            Exception::Failed { .. } => None,
+        });
+        assert_eq!(delays.collect::<Vec<_>>(), [Some(7_000), Some(1)]);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::mem::discriminant;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -18,7 +19,7 @@ use serde::de::IgnoredAny;
 use super::expression::{Data, Expression};
 use crate::domain::answer::{Answer, NoAnswer};
 use crate::domain::id::TaskId;
-use crate::domain::outcome::{Failure, Fault, Reason, Reply, Said};
+use crate::domain::outcome::{Failure, Fault, Reason, Reply, Said, TIMEOUT};
 
 /// How to read an answer that is not in one of Groupage's own forms: JMESPath over the answer's JSON.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -32,6 +33,8 @@ pub struct ResponseMapping {
     succeeded: Option<Expression>,
     /// In an entry that did not succeed: whether another attempt may help. Absent: it may not.
     retryable: Option<Expression>,
+    /// In an entry to retry: for how many seconds at least it is left alone.
+    retry_after: Option<Expression>,
     /// In an entry that did not succeed: a short token that says why (letters, digits, `_`, `-`, `.`, `:`).
     reason: Option<Expression>,
     /// Do not read the body at all: the HTTP status says everything.
@@ -55,6 +58,9 @@ struct ItemFailure {
 struct OwnResult {
     id: String,
     status: OwnStatus,
+    /// For how many seconds at least it is left alone; what is no number says nothing.
+    #[serde(default)]
+    retry_after: serde_json::Value,
     /// Why it did not succeed; what is no text says nothing.
     #[serde(default)]
     reason: serde_json::Value,
@@ -152,8 +158,15 @@ fn reason(status: u16) -> Reason {
 
 impl ResponseMapping {
     /// Answers in Groupage's own forms.
-    pub(super) const OWN: Self =
-        Self { results: None, id: None, succeeded: None, retryable: None, reason: None, ignore_body: false };
+    pub(super) const OWN: Self = Self {
+        results: None,
+        id: None,
+        succeeded: None,
+        retryable: None,
+        retry_after: None,
+        reason: None,
+        ignore_body: false,
+    };
 
     /// Whether the HTTP status says everything.
     #[must_use]
@@ -162,10 +175,10 @@ impl ResponseMapping {
     }
 
     /// Whether it says nothing.
-    pub(super) const fn is_own(&self) -> bool {
-        let Self { results, id, succeeded, retryable, reason, ignore_body } = self;
-        let has_none = results.is_none() && id.is_none() && succeeded.is_none();
-        has_none && retryable.is_none() && reason.is_none() && !*ignore_body
+    pub(super) fn is_own(&self) -> bool {
+        let Self { results, id, succeeded, retryable, retry_after, reason, ignore_body } = self;
+        let expressions = [results, id, succeeded, retryable, retry_after, reason];
+        expressions.iter().all(|one| one.is_none()) && !*ignore_body
     }
 
     /// Whether entries without an id would be in an order that is none of the answer's.
@@ -187,7 +200,7 @@ impl ResponseMapping {
         let unavailable = |reason| failed(reason, Fault::Downstream);
         match answer {
             Err(NoAnswer::Connection) => unavailable(Reason::new("connection")),
-            Err(NoAnswer::Timeout) => unavailable(Reason::new("timeout")),
+            Err(NoAnswer::Timeout) => unavailable(Reason::new(TIMEOUT)),
             Err(NoAnswer::TooLarge) => failed(Reason::new("answer_too_large"), Fault::Settings),
             Err(NoAnswer::Unreadable(reason)) => failed(reason, Fault::Settings),
             Err(NoAnswer::Misconfigured(reason)) => failed(reason, Fault::Ours),
@@ -265,9 +278,13 @@ impl ResponseMapping {
         if holds(&self.succeeded) {
             return Said::Succeeded;
         }
-        let said = self.reason.as_ref().and_then(|reason| reason.value(entry).as_text());
-        let reason = Reason::from_downstream(&said.unwrap_or_default());
-        if holds(&self.retryable) { Said::Retry(reason) } else { Said::Failed(reason) }
+        let text = |expression: &Option<Expression>| expression.as_ref()?.value(entry).as_text();
+        let reason = Reason::from_downstream(&text(&self.reason).unwrap_or_default());
+        if holds(&self.retryable) {
+            Said::Retry { reason, asked_ms: text(&self.retry_after).and_then(|seconds| millis(seconds.parse().ok()?)) }
+        } else {
+            Said::Failed(reason)
+        }
     }
 }
 
@@ -285,7 +302,7 @@ fn read_own(text: &str, members: &[TaskId]) -> Result<BTreeMap<TaskId, Said>, Un
         (Some(failures), None) => {
             let mut said = all_succeeded(members);
             for failure in failures {
-                said.insert(check(failure.item_identifier)?, Said::Retry(Reason::new("item_failure")));
+                said.insert(check(failure.item_identifier)?, Said::again(Reason::new("item_failure")));
             }
             Ok(said)
         }
@@ -296,7 +313,7 @@ fn read_own(text: &str, members: &[TaskId]) -> Result<BTreeMap<TaskId, Said>, Un
                 let one = match result.status {
                     OwnStatus::Succeeded => Said::Succeeded,
                     OwnStatus::Failed => Said::Failed(reason),
-                    OwnStatus::Retry => Said::Retry(reason),
+                    OwnStatus::Retry => Said::Retry { reason, asked_ms: result.retry_after.as_f64().and_then(millis) },
                 };
                 add(&mut said, check(result.id)?, one)?;
             }
@@ -304,6 +321,11 @@ fn read_own(text: &str, members: &[TaskId]) -> Result<BTreeMap<TaskId, Said>, Un
         }
         (None, None) | (Some(_), Some(_)) => Err("answer_not_understood"),
     }
+}
+
+/// Returns whole or broken seconds as milliseconds.
+fn millis(seconds: f64) -> Option<u64> {
+    u64::try_from(Duration::try_from_secs_f64(seconds).ok()?.as_millis()).ok()
 }
 
 /// Notes what is said of a member. Said twice it must be the same.

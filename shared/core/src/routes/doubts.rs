@@ -142,6 +142,12 @@ fn never_so(route: &Route) -> Vec<(&'static str, String)> {
     if let Some(what) = at_once(route.in_flight, route.gap_ms.filter(|_| route.burst <= 1), route) {
         found.push(("limits.in_flight", what));
     }
+    let of_targets = route.targets.iter().map(|one| one.settings.in_flight).chain([route.usual().in_flight]);
+    let counts_calls = of_targets.chain([route.in_flight]).any(|most| most.is_some());
+    if route.keep_timed_out_ms > 0 && !counts_calls {
+        let what = "no call counts as in flight without `in_flight` or `in_flight_per_target`";
+        found.push(("limits.keep_timed_out_s", what.to_owned()));
+    }
     if route.shares() && !route.is_limited() {
         let what = "no calls of different Targets wait for each other without `in_flight` or `calls_per_second`";
         found.push(("limits.share", what.to_owned()));

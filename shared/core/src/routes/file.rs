@@ -230,6 +230,9 @@ struct CallLimits {
     /// Whose calls go first where more wait than a limit of the whole route lets through. Absent: first come, first
     /// served. `{ by: target }`: Targets take turns, so that one with many batches does not hold up the others.
     share: Option<Sharing>,
+    /// For how many seconds a call that timed out still counts as in flight, since the downstream may work on. Needs a
+    /// limit of calls in flight.
+    keep_timed_out_s: Option<Limited<1, 900>>,
     /// Whose calls a `Retry-After` or an outage holds back: those for the same Target, or all of the route.
     pause: Pause,
 }
@@ -424,6 +427,7 @@ impl RouteEntry {
             in_flight: self.limits.in_flight.and_then(|most| usize::try_from(most.0).ok()),
             gap_ms: self.limits.rates().map(|(_, gap_ms)| gap_ms).next(),
             burst: self.limits.burst.map_or(0, |calls| calls.0),
+            keep_timed_out_ms: self.limits.keep_timed_out_s.map_or(0, |seconds| seconds.0 * 1_000),
             sharing: self.limits.share,
             pause: self.limits.pause,
             on_reject: self.on_reject,

@@ -94,6 +94,8 @@ pub struct Route {
     otherwise: Otherwise,
     /// How many of its calls may be in flight.
     pub in_flight: Option<usize>,
+    /// For how long a call that timed out still counts as in flight, in milliseconds.
+    pub keep_timed_out_ms: u64,
     /// Milliseconds from one call's start to the next; `None` is no limit.
     pub gap_ms: Option<u64>,
     /// Calls that may start at once after a pause; 0 is 1.

@@ -281,7 +281,7 @@ fn groupages_own_forms_need_no_mapping() {
     assert_eq!(read("{}", ok("")), said(Said::Succeeded, Said::Succeeded));
     assert_eq!(
         read("{}", ok(r#"{"batchItemFailures":[{"itemIdentifier":"b"}]}"#)),
-        said(Said::Succeeded, Said::Retry(Reason::new("item_failure")))
+        said(Said::Succeeded, Said::again(Reason::new("item_failure")))
     );
     assert_eq!(
         read("{}", ok(r#"{"results":[{"id":"a","status":"succeeded"},{"id":"b","status":"failed","reason":"x"}]}"#)),
@@ -355,8 +355,23 @@ fn an_answer_of_another_shape_is_read_by_its_mapping_in_order_or_by_id() {
     assert_eq!(read(bulk, ok(answer)), said(Said::Succeeded, Said::Failed(Reason::new("mapper"))));
     let by_id = r#"{ results: rows, id: key, succeeded: "ok", retryable: "busy" }"#;
     let answer = r#"{"rows":[{"key":"b","ok":true},{"key":"a","ok":false,"busy":true}]}"#;
-    assert_eq!(read(by_id, ok(answer)), said(Said::Retry(Reason::new("unspecified")), Said::Succeeded));
+    assert_eq!(read(by_id, ok(answer)), said(Said::again(Reason::new("unspecified")), Said::Succeeded));
     assert!(matches!(read(bulk, ok(r#"{"items":[]}"#)), Reply::Unavailable { .. }), "of wrong length");
+}
+
+#[test]
+fn a_member_that_asks_to_be_left_alone_is_asked_for_how_long_in_seconds() {
+    let later = |asked_ms| Said::Retry { reason: Reason::new("busy"), asked_ms };
+    let mapped = r#"{ results: rows, succeeded: "ok", retryable: "why == 'busy'", reason: why, retry_after: wait }"#;
+    let asked = [("7", Some(7_000)), ("0.25", Some(250)), ("-1", None), ("1e300", None), ("null", None), ("[1]", None)];
+    for (seconds, asked_ms) in asked {
+        let answer = r#"{"rows":[{"ok":true},{"why":"busy","wait":N}]}"#.replace('N', seconds);
+        assert_eq!(read(mapped, ok(&answer)), said(Said::Succeeded, later(asked_ms)), "{seconds}");
+        let own = r#"{"results":[{"id":"a","status":"succeeded"},{"id":"b","status":"retry","reason":"busy","retry_after":N}]}"#;
+        assert_eq!(read("{}", ok(&own.replace('N', seconds))), said(Said::Succeeded, later(asked_ms)), "{seconds}");
+    }
+    let answer = r#"{"rows":[{"ok":true},{"why":"busy","wait":"7"}]}"#;
+    assert_eq!(read(mapped, ok(answer)), said(Said::Succeeded, later(Some(7_000))), "as text");
 }
 
 fn status(status: u16) -> Result<Answer, NoAnswer> {

@@ -88,7 +88,7 @@ impl Bisection {
     pub fn answered(&mut self, members: &[Member], mut answer: BTreeMap<TaskId, Said>) {
         let part = self.calling.take().unwrap_or_default();
         let said = part.clone().zip(members.get(part).unwrap_or_default()).filter_map(|(position, member)| {
-            let said = answer.remove(&member.id).unwrap_or_else(|| Said::Retry(Reason::new(NO_RESULT)));
+            let said = answer.remove(&member.id).unwrap_or_else(|| Said::again(Reason::new(NO_RESULT)));
             (said != Said::Succeeded).then_some((position, said))
         });
         self.said.extend(said);
@@ -97,7 +97,7 @@ impl Bisection {
     /// The call under way failed for now: the members of its part go round again for `reason`.
     pub fn failed_for_now(&mut self, reason: &Reason) {
         let part = self.calling.take().unwrap_or_default();
-        self.said.extend(part.map(|position| (position, Said::Retry(reason.clone()))));
+        self.said.extend(part.map(|position| (position, Said::again(reason.clone()))));
     }
 
     /// The call under way failed, and that need not be about its part: it is called again, after all the others.
@@ -217,7 +217,7 @@ mod tests {
         bisection.answered(&members, succeeded(&members, 0..1));
         let said = bisection.given_up(&members, &Reason::new(WORKER_LOST));
         assert_eq!(said[&members[0].id], Said::Succeeded);
-        assert_eq!(said[&members[1].id], Said::Retry(Reason::new(NO_RESULT)));
+        assert_eq!(said[&members[1].id], Said::again(Reason::new(NO_RESULT)));
     }
 
     #[test]

@@ -191,6 +191,15 @@ impl Gate {
         next.permits.release(batch, lease, ended).then_some(next)
     }
 
+    /// This gate with the permit that `batch` has until `lease` held until then by its `call`, which timed out and may
+    /// still be at work; `None` if it has none, or a later one.
+    #[must_use]
+    pub fn kept_by_call(&self, (batch, lease): (&BatchId, Timestamp), call: BatchId, until: Timestamp) -> Option<Self> {
+        let mut next = self.written_for(batch);
+        next.permits.release(batch, lease, None).then(|| next.permits.leases.insert(call, until))?;
+        Some(next)
+    }
+
     /// This gate without `batch` in flight, or `None` if it is not.
     #[must_use]
     pub fn without(&self, batch: &BatchId) -> Option<Self> {

@@ -70,6 +70,7 @@ fn a_limit_that_is_never_reached_is_told() {
         ("batch: { max_items: 5, min_items: 6 }", "batch.min_items"),
         ("batch: { wait_ms: 500, quiet_ms: 500 }", "batch.quiet_ms"),
         ("limits: { in_flight: 2, in_flight_per_target: 3 }", "limits.in_flight_per_target"),
+        ("limits: { calls_per_second: 2, keep_timed_out_s: 60 }", "limits.keep_timed_out_s"),
         ("limits: { in_flight: 20, calls_per_second: 10 }", "limits.in_flight"),
         ("limits: { in_flight_per_target: 20, calls_per_second_per_target: 10 }", "limits.in_flight_per_target"),
         ("limits: { in_flight_per_target: 3, share: { by: target } }", "limits.share"),

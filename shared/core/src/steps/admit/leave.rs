@@ -68,6 +68,20 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         Ok(others)
     }
 
+    /// Leaves the permits of a batch to its call, which timed out, until then: the batch's next call needs others. A
+    /// crash before this costs the rest of the lease.
+    ///
+    /// # Errors
+    /// A port did not answer, or a gate changed too often.
+    pub async fn leave_to_call(&self, held: &[Held], batch: &Batch, until: Timestamp) -> Result<(), Error> {
+        let call = BatchId::new(format!("{}~{}", batch.id, batch.attempts));
+        for Held { scope, lease, .. } in held {
+            let kept = |gate: &Gate| (gate.kept_by_call((&batch.id, *lease), call.clone(), until), ());
+            self.change(scope, kept).await?;
+        }
+        Ok(())
+    }
+
     /// Gives back whatever places a batch has that nobody calls any more.
     ///
     /// # Errors

@@ -83,7 +83,13 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// Gives a claim's permits back, once its call has `ended` if it made exactly one. Returns the scopes where another
     /// delivery, which found the claim made and went away, has renewed them. A permit that a worker has acquired which
     /// took the batch over has a later lease and stays.
-    pub(super) async fn release(&self, claimed: &Claimed, ended: Option<Timestamp>) -> Vec<Scope> {
+    pub(super) async fn release(&self, claimed: &Claimed, ended: Option<Timestamp>, timed_out: bool) -> Vec<Scope> {
+        let keep_ms = self.route(&claimed.batch).map_or(0, |route| route.keep_timed_out_ms);
+        if timed_out && keep_ms > 0 {
+            let until = self.env.now().plus_ms(keep_ms);
+            let _ = self.gatekeeper().leave_to_call(&claimed.held, &claimed.batch, until).await;
+            return Vec::new();
+        }
         // If that fails, permits are free when their lease is over.
         self.gatekeeper().leave_after(&claimed.held, &claimed.batch.id, ended).await.unwrap_or_default()
     }

@@ -83,8 +83,9 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let called = self.call(claimed).await;
         let ended = self.env.now();
         let one_call_ended = called.as_ref().is_ok_and(stage::Called::is_one_call).then_some(ended);
+        let timed_out = called.as_ref().is_ok_and(stage::Called::timed_out);
         let recording = async { self.record_call(claimed, called?).await };
-        let (recorded, renewed) = futures::join!(recording, self.release(claimed, one_call_ended));
+        let (recorded, renewed) = futures::join!(recording, self.release(claimed, one_call_ended, timed_out));
         self.release_renewed(&renewed, &claimed.batch, &recorded, ended).await;
         self.heartbeat.forget(&claimed.batch.id).await;
         recorded

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::settle::Counts;
 use crate::domain::batch::Member;
 use crate::domain::gate::{FailureClass, Scope};
-use crate::domain::outcome::{Fault, Reply};
+use crate::domain::outcome::{Fault, Reply, TIMEOUT};
 use crate::domain::trace::Traces;
 use crate::domain::{Batch, Reason, Task, TaskId, Timestamp};
 use crate::ports::{self, Freshness, Tasks};
@@ -153,6 +153,11 @@ impl Called {
             None => false,
         };
         is_made && self.batch.apart.is_none()
+    }
+
+    /// Returns whether the downstream may still be at work on the last call.
+    pub(super) fn timed_out(&self) -> bool {
+        matches!(&self.reply, Some((Reply::Unavailable(failure), _)) if failure.reason.as_str() == TIMEOUT)
     }
 }
 
