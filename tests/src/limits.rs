@@ -115,8 +115,8 @@ fn too_often(world: &World) -> Vec<String> {
         let target = target.map(|target| Target::of(&route, &target));
         // The greatest rate is the smallest gap.
         let rate = |route: &Route| {
-            let gap_ms = target.as_ref().map_or(route.gap_ms, |target| route.for_target(target).gap_ms);
-            gap_ms.map(Reverse)
+            let rates = target.as_ref().map_or(route.rates, |target| route.for_target(target).rates);
+            rates.even().gap_ms().map(Reverse)
         };
         broken.extend(nearer_than(world, &calls, |between| Some(loosest(world, &route, between, rate)?.0)));
     }

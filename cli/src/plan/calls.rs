@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use groupage_core::domain::gate::{Admission, Asks, Class, Limits, Of, Scope};
+use groupage_core::domain::gate::{Admission, Asks, Class, Limits, Of, Scope, Unit};
 use groupage_core::domain::{BatchId, Gate, Target, Timestamp};
 use groupage_core::routes::Routes;
 
@@ -20,7 +20,17 @@ pub fn begin(routes: &Routes, batches: &mut [Batch], call_ms: u64) {
         let route = routes.iter().find(|route| route.name.as_str() == batch.route);
         // Nobody knows how fast workers pull.
         let gates = route.filter(|route| !route.is_pulled()).map_or_else(Vec::new, |route| {
-            let limits = |of, limits| Limits { share: route.share(of, &batch.target, batch.priority), ..limits };
+            let cost = |of| match of {
+                Unit::Calls => 1,
+                Unit::Items => (batch.tasks - batch.superseded) as u64,
+                Unit::Bytes => batch.bytes,
+                Unit::Weight => batch.weight,
+            };
+            let limits = |of, limits: Limits| Limits {
+                share: route.share(of, &batch.target, batch.priority),
+                rates: limits.rates.costing(cost),
+                ..limits
+            };
             vec![
                 (Scope::Target(batch.target.clone()), limits(Of::Target, route.limits_of(&batch.target))),
                 (Scope::Route(route.name.clone()), limits(Of::Route, route.limits())),
@@ -133,8 +143,8 @@ impl Calls {
                     next.into_iter().for_each(|next| *gate = next);
                     continue;
                 }
-                Admission::LinesUp { flow, .. } => {
-                    let next = gate.with_ticket(flow);
+                Admission::LinesUp { flow, behind } => {
+                    let next = gate.with_ticket(flow, behind);
                     let tag = next.as_ref().and_then(|next| Some(next.queue.flows.get(&flow)?.last));
                     let told = next.as_ref().zip(tag);
                     let at = told.and_then(|(next, tag)| next.time_of(tag, limits, now.plus_ms(LEASE_MS), now));
@@ -200,6 +210,7 @@ mod tests {
             superseded: 0,
             priority: *priority,
             bytes: 2,
+            weight: 30,
             came_ms: 0,
             began_ms: 0,
             ended_ms: 0,
@@ -221,6 +232,8 @@ mod tests {
         let one = ["a:t"; 4];
         assert_eq!(of("limits: {}", &one), [0, 0, 0, 0]);
         assert_eq!(of("limits: { calls_per_second: 20 }", &one), [0, 50, 100, 150]);
+        let tokens = "limits: { rates: [{ amount: 600, per: minute, of: weight, burst: 60 }] }";
+        assert_eq!(of(tokens, &one), [0, 0, 3_000, 6_000]);
         assert_eq!(of("limits: { in_flight: 2 }", &one), [0, 0, 100, 100]);
         assert_eq!(of("limits: { in_flight: 1, calls_per_second: 20 }", &one), [0, 100, 200, 300]);
         let two = ["a:t", "a:u", "a:t", "a:u"];

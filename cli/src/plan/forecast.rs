@@ -20,6 +20,8 @@ pub struct Batch {
     pub priority: u8,
     /// Of the payloads of the others.
     pub bytes: u64,
+    /// What the others weigh.
+    pub weight: u64,
     /// When its first task came, in milliseconds after the first of all.
     pub came_ms: u64,
     /// When that one began to wait for others: later, if it waited for its time or for its window to close.
@@ -197,7 +199,7 @@ impl Forecast {
         let Some(open) = self.open.remove(target) else { return };
         let Open { route, express, tasks, load, priority, came, began, last, .. } = open;
         let is_express = express && began == last && matches!(why, Why::Full | Why::Bytes | Why::Weight | Why::Enough);
-        let (superseded, bytes) = (tasks - load.called(), load.bytes());
+        let (superseded, bytes, weight) = (tasks - load.called(), load.bytes(), load.weight());
         let (came_ms, began_ms, ended_ms) = (came.0, began.0, at.0);
         self.ended.push(Batch {
             route,
@@ -206,6 +208,7 @@ impl Forecast {
             superseded,
             priority,
             bytes,
+            weight,
             came_ms,
             began_ms,
             ended_ms,

@@ -83,8 +83,9 @@ fn settings(route: &Route) -> Vec<(&'static str, Markup)> {
     if let Some(most) = route.usual().in_flight {
         rows.push(("calls in flight for one Target", html! { "at most " (most) }));
     }
-    if let Some(gap_ms) = route.usual().gap_ms {
-        rows.push(("calls for one Target", html! { "one every " (span(gap_ms)) }));
+    let rates = |settings: &Settings| settings.rates.to_string();
+    if !route.usual().rates.is_none() {
+        rows.push(("calls for one Target", html! { (rates(route.usual())) }));
     }
     let exceptions: Vec<_> = route.exceptions().collect();
     if !exceptions.is_empty() {
@@ -99,10 +100,10 @@ fn settings(route: &Route) -> Vec<(&'static str, Markup)> {
                             (None, Some(_)) => { "; any number of calls in flight" }
                             (None, None) => {}
                         }
-                        @match (settings.gap_ms, route.usual().gap_ms) {
-                            (Some(gap_ms), _) => { "; a call every " (span(gap_ms)) }
-                            (None, Some(_)) => { "; calls at any rate" }
-                            (None, None) => {}
+                        @match (settings.rates.is_none(), route.usual().rates.is_none()) {
+                            (false, _) => { "; " (rates(settings)) }
+                            (true, false) => { "; calls at any rate" }
+                            (true, true) => {}
                         }
                     }
                 }
@@ -182,8 +183,8 @@ mod tests {
         let routes = Routes::parse(yaml).unwrap();
         let shown: Vec<String> =
             settings(routes.iter().next().unwrap()).into_iter().map(|(name, is)| format!("{name}: {}", is.0)).collect();
-        assert!(shown.iter().any(|shown| shown == "calls for one Target: one every 1 s"), "{shown:#?}");
-        assert!(shown.iter().any(|shown| shown.contains("; a call every 250 ms")), "{shown:#?}");
+        assert!(shown.iter().any(|shown| shown == "calls for one Target: 1 call a second"), "{shown:#?}");
+        assert!(shown.iter().any(|shown| shown.contains("; 4 calls a second")), "{shown:#?}");
         assert!(shown.iter().any(|shown| shown.contains("; calls at any rate")), "{shown:#?}");
     }
 

@@ -105,13 +105,9 @@ pub fn places(seen: &Seen, now: Timestamp) -> Markup {
 
 /// Calls a second, and how many wait for their time.
 pub fn rate(seen: &Seen) -> Markup {
-    let waiting = seen.gate.queue.waiting();
+    let waiting = seen.gate.waiting();
     html! {
-        @match seen.limits.gap_ms {
-            Some(gap_ms @ ..=1_000) => { (1_000 / gap_ms.max(1)) " calls a second" },
-            Some(gap_ms) => { "one call every " (crate::words::span(gap_ms)) },
-            None => { "no limit" },
-        }
+        @if seen.limits.rates.is_none() { "no limit" } @else { (seen.limits.rates.to_string()) }
         @if waiting > 0 { "; " (waiting) " in line" }
     }
 }
@@ -158,7 +154,7 @@ fn waiting(one: &OneTarget) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use groupage_core::domain::gate::Limits;
+    use groupage_core::domain::gate::{Limits, Rate, Rates};
     use groupage_core::domain::{BatchId, Gate};
 
     use super::*;
@@ -169,8 +165,15 @@ mod tests {
         let mut gate = Gate { paused_until: Timestamp(4_000), ..Gate::default() };
         gate.permits.leases.insert(BatchId::new("b"), Timestamp(2_000));
         gate.permits.leases.insert(BatchId::new("gone"), now);
-        let seen =
-            Seen { of: Of::Route, limits: Limits { in_flight: Some(2), gap_ms: Some(100), ..Limits::default() }, gate };
+        let seen = Seen {
+            of: Of::Route,
+            limits: Limits {
+                in_flight: Some(2),
+                rates: Rates::of([Rate { amount: 10, ..Rate::every(1_000) }]),
+                ..Limits::default()
+            },
+            gate,
+        };
         assert!(places(&seen, now).into_string().ends_with(" 1 of 2"));
         assert_eq!(rate(&seen).into_string(), "10 calls a second");
         assert!(standing(&seen, now).into_string().contains("in 3 s"));

@@ -8,7 +8,7 @@ use simulator::{CallLimits, Outcome};
 use crate::prelude::*;
 
 /// What waiting behind one limit costs, in a simulation of AWS: batches that are all there at once, behind a limit on
-/// calls a second and behind one on calls in flight.
+/// calls a second, one on calls in flight, and a budget of tokens of which each task has 1 to 8,000.
 ///
 /// Each batch has one task and takes the express path, so that nothing but the limit holds it up. The share is that of
 /// the calls that the limit allows from the first call to the last or, of places in flight, of the time for which the
@@ -61,6 +61,7 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
         (RATE, CallLimits { per_second: Some(per_second), pauses_route: true, ..CallLimits::default() }),
         (RATE_BY_TARGET, CallLimits { per_second: Some(per_second), ..CallLimits::default() }),
         (PLACES, CallLimits { in_flight: Some(in_flight), pauses_route: true, ..CallLimits::default() }),
+        (TOKENS, CallLimits { tokens_per_minute: Some(60_000), pauses_route: true, ..CallLimits::default() }),
     ];
     let mut all = Vec::new();
     for (limit, calls) in limits {
@@ -86,6 +87,7 @@ const RATE: &str = "calls a second";
 /// Pauses of a Target have a gate of their own, which is looked at as well.
 const RATE_BY_TARGET: &str = "the same, pause: target";
 const PLACES: &str = "calls in flight";
+const TOKENS: &str = "60,000 tokens a minute";
 
 fn figures(limit: &'static str, batches: usize, setting: &Setting, outcome: &Outcome) -> Figures {
     let calls = outcome.calls.len();

@@ -109,11 +109,18 @@ fn moments(dice: &TestEnv, per_second: f64, seconds: u64) -> impl Iterator<Item 
     })
 }
 
-/// A task's message: id and payload as the embedded stack's bursts have them.
-pub(crate) fn message(number: usize, target: usize) -> (String, Outgoing) {
+/// What the task with this number costs where a budget of tokens holds: 1 to 8,000, spread evenly.
+#[must_use]
+pub const fn tokens_of(number: u64) -> u64 {
+    number * 4_793 % 8_000 + 1
+}
+
+/// A task's message: id and payload as the embedded stack's bursts have them, and its tokens where they count.
+pub(crate) fn message(number: usize, target: usize, has_tokens: bool) -> (String, Outgoing) {
     // Random order, as of UUIDs.
     let id = digest(&["task", &number.to_string()]);
-    let body = format!(r#"{{"id":"{id}","payload":{{"truck":"t{target}","parcel":{number}}}}}"#);
+    let tokens = if has_tokens { format!(r#","tokens":{}"#, tokens_of(number as u64)) } else { String::new() };
+    let body = format!(r#"{{"id":"{id}","payload":{{"truck":"t{target}","parcel":{number}{tokens}}}}}"#);
     (id, Outgoing { to: Destination::Tasks, body, delay_ms: 0, attributes: Vec::new(), tenant: None })
 }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::downstream::Seen;
+use crate::load::tokens_of;
 use crate::report::Outcome;
 use crate::world::{CallLimits, Setting};
 
@@ -122,10 +123,15 @@ pub fn share_used(setting: &Setting, outcome: &Outcome) -> Option<f64> {
         (outcome.calls.iter().map(|call| call.at).min()?, outcome.calls.iter().map(|call| call.at).max()?);
     let (took, calls) = (last.saturating_duration_since(first).as_secs_f64(), outcome.calls.len() as f64);
     let call_s = setting.call_ms as f64 / 1_000.0;
-    let CallLimits { in_flight, per_second, .. } = setting.calls;
+    let CallLimits { in_flight, per_second, tokens_per_minute, .. } = setting.calls;
     let of_rate = per_second.map(|limit| (calls - 1.0) / (took * f64::from(limit)));
     let of_places = in_flight.map(|limit| calls * call_s / ((took + call_s) * f64::from(limit)));
-    of_rate.into_iter().chain(of_places).reduce(f64::max)
+    let of_tokens = tokens_per_minute.map(|limit| {
+        // What the first call may start with at once is the burst.
+        let tokens: u64 = (0..outcome.tasks_at.len() as u64).map(tokens_of).sum();
+        (tokens as f64 - 8_000.0).max(0.0) / (took * f64::from(limit) / 60.0)
+    });
+    of_rate.into_iter().chain(of_places).chain(of_tokens).reduce(f64::max)
 }
 
 /// For how long the tasks of this Target waited for their calls, each since it came.

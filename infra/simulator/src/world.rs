@@ -7,6 +7,7 @@ use aws_lambda_events::event::sqs::SqsEvent;
 use futures::future::BoxFuture;
 use groupage_aws::entry::mapping::{MEMORY_MB, SWEEP_EVERY_MS};
 use groupage_aws::entry::{self, Handled, RouteSource, Stack};
+use groupage_core::domain::gate::Unit;
 use groupage_core::domain::shards::Shards;
 use groupage_core::routes::Routes;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -67,6 +68,8 @@ pub struct CallLimits {
     pub per_second: Option<u32>,
     /// The same for each Target.
     pub per_second_per_target: Option<u32>,
+    /// Tokens of tasks in a minute, whose calls have up to 8,000; `None` is no limit.
+    pub tokens_per_minute: Option<u32>,
     /// Whether a pause holds back the whole route, and not just a Target.
     pub pauses_route: bool,
     /// How Targets share it, if they do.
@@ -147,6 +150,7 @@ impl Setting {
                 in_flight: None,
                 per_second: None,
                 per_second_per_target: None,
+                tokens_per_minute: None,
                 pauses_route: false,
                 shared: None,
             },
@@ -169,11 +173,14 @@ impl Setting {
         let shared = self.calls.shared.map(Weights::share).unwrap_or_default();
         let rate = limit("calls_per_second", self.calls.per_second);
         let rate_of_one = limit("calls_per_second_per_target", self.calls.per_second_per_target);
-        let calls = in_flight + &rate + &rate_of_one + &shared;
+        let budget = self.calls.tokens_per_minute;
+        let rates = |most| format!("rates: [{{ amount: {most}, per: minute, of: weight }}], ");
+        let weight = budget.map_or("", |_| "weight: tokens, max_weight: 8000, ");
+        let calls = in_flight + &rate + &rate_of_one + &budget.map(rates).unwrap_or_default() + &shared;
         let pause = if self.calls.pauses_route { "route" } else { "target" };
         format!(
             "version: 1\nroutes:\n  - name: parcels\n    target: truck\n    shards: {shards}\n    \
-             batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, {fields}express: {express}{closes} }}\n    limits: {{ {calls}pause: {pause} }}\n    \
+             batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, {weight}{fields}express: {express}{closes} }}\n    limits: {{ {calls}pause: {pause} }}\n    \
              downstream: {downstream}\n{lines}"
         )
     }
@@ -194,12 +201,13 @@ impl World {
     /// One sender's requests, one after the other, each at its time or later.
     pub(crate) async fn send(self: Arc<Self>, requests: Vec<Sending>, first: usize, begun: Instant) {
         let mut number = first;
+        let has_tokens = self.routes.iter().flat_map(|route| route.rates.iter()).any(|rate| rate.of == Unit::Weight);
         for Sending { at, targets } in requests {
             sleep_until(begun + at).await;
             let mut ids = Vec::with_capacity(targets.len());
             let mut messages = Vec::with_capacity(targets.len());
             for target in targets {
-                let (id, message) = message(number, target);
+                let (id, message) = message(number, target, has_tokens);
                 number += 1;
                 ids.push(id);
                 messages.push(message);

@@ -98,6 +98,24 @@ fn an_urgent_batch_does_not_wait_for_all_usual_ones_and_nobody_pays_for_it() {
     assert!(urgent_price < price + 0.3, "{urgent_price} requests, not {price}");
 }
 
+/// Each call has 1 to 8,000 tokens, of 60,000 a minute.
+#[test]
+fn a_budget_of_tokens_is_used_whole_and_never_exceeded_by_more_than_a_burst() {
+    let calls = CallLimits { tokens_per_minute: Some(60_000), pauses_route: true, ..CallLimits::default() };
+    let setting =
+        Setting { calls, max_items: 1, express: true, ..Setting::of(Load::Burst { tasks: BATCHES, targets: 1 }) };
+    let outcome = run(&setting, &|_| {}).unwrap();
+    assert_eq!(outcome.calls.len(), BATCHES, "each batch is called once");
+    let GateRequests { reads, writes } = outcome.gates;
+    let requests = (reads + writes) as f64 / BATCHES as f64;
+    let share = share_used(&setting, &outcome).unwrap();
+    println!(
+        "{BATCHES} batches of 1 to 8,000 tokens: {requests:.1} reads and writes of the gate a call, {share:.3} used"
+    );
+    assert!(share >= 0.95, "{share} of the budget");
+    assert!(requests <= 8.0, "{requests} reads and writes of gates a call");
+}
+
 /// Ten Targets with thirty batches each, of which none waits for those of another.
 #[test]
 fn each_target_is_called_at_its_own_rate() {

@@ -242,7 +242,7 @@ impl layer::Gates for Witness {
         let old = self.tables.gate(scope).await?;
         let written = match self.mutation {
             Some(Mutation::WritesGatesUnconditionally) => Gate { revision: old.revision.next(), ..gate.clone() },
-            Some(Mutation::ReservesNoStart) => Gate { rate: old.rate, ..gate.clone() },
+            Some(Mutation::ReservesNoStart) => Gate { rate: old.rate.clone(), ..gate.clone() },
             Some(Mutation::DropsPauses) => Gate { paused_until: old.paused_until, ..gate.clone() },
             Some(_) | None => gate.clone(),
         };
@@ -257,8 +257,8 @@ impl layer::Gates for Witness {
         Ok(stored)
     }
 
-    async fn take_ticket(&self, scope: &Scope, flow: u64, stride: u64) -> Result<Option<Gate>> {
-        let taken = self.tables.take_ticket(scope, flow, stride).await?;
+    async fn take_ticket(&self, scope: &Scope, flow: u64, behind: u64) -> Result<Option<Gate>> {
+        let taken = self.tables.take_ticket(scope, flow, behind).await?;
         self.shorten_pause(scope).await?;
         Ok(taken)
     }

@@ -62,7 +62,7 @@ async fn a_batch_waits_for_a_place_without_using_up_attempts() {
     let world = World::new(Setting::default(), &routes, Scripted::accepting());
     let now = world.env.now();
     let scope = Scope::Target(Target::new("parcels:t0"));
-    let limits = Limits { in_flight: Some(1), gap_ms: None, ..Limits::default() };
+    let limits = Limits { in_flight: Some(1), ..Limits::default() };
     let admission = Gate::default().admit(&BatchId::new("another"), Asks::Anew, limits, now, now.plus_ms(100_000));
     let Admission::Admitted(Some(taken), _) = admission else { panic!("{admission:?}") };
     world.tables().store_gate(&scope, &taken, now).await.unwrap();

@@ -74,9 +74,9 @@ impl Gates for Store {
         self.write(keys(&scope.key()), || self.gate_image(scope), write, did).await
     }
 
-    async fn take_ticket(&self, scope: &Scope, flow: u64, stride: u64) -> Result<Option<Gate>> {
+    async fn take_ticket(&self, scope: &Scope, flow: u64, behind: u64) -> Result<Option<Gate>> {
         self.tables.count_gate(|requests| requests.writes += 1);
-        let write = self.inner.take_ticket(scope, flow, stride);
+        let write = self.inner.take_ticket(scope, flow, behind);
         self.write(keys(&scope.key()), || self.gate_image(scope), write, Option::is_some).await
     }
 

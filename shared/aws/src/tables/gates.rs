@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::ReturnValue;
 use groupage_core::domain::gate::{
-    Breaker, Flow, Gate, OutageOutbox, Pauses, RateLimiter, Scope, Semaphore, WaitQueue,
+    Breaker, Flow, Gate, OutageOutbox, Pauses, RateLimiter, Scope, Semaphore, Unit, WaitQueue,
 };
 use groupage_core::domain::time::IDLE_MS;
 use groupage_core::domain::{BatchId, Revision, Timestamp};
@@ -36,9 +36,11 @@ struct StoredGate {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     permits: BTreeMap<BatchId, Timestamp>,
     paused_until: Timestamp,
-    /// The theoretical arrival time of the next call.
+    /// The rate limiter's theoretical arrival times: unit, window in milliseconds, time in microseconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tats: Vec<(Unit, u64, u64)>,
     #[serde(default, skip_serializing_if = "is_zero")]
-    tat: Timestamp,
+    mean_size: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     served: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -92,7 +94,8 @@ impl StoredGate {
             revision: gate.revision,
             permits: gate.permits.leases.clone(),
             paused_until: gate.paused_until,
-            tat: gate.rate.tat,
+            tats: gate.rate.tats_us.iter().map(|(&(of, per_ms), &tat_us)| (of, per_ms, tat_us)).collect(),
+            mean_size: gate.rate.mean_size,
             served: gate.queue.served,
             moved: gate.queue.moved,
             flows: gate
@@ -127,6 +130,7 @@ pub(crate) fn told_of(item: Item) -> Result<(Scope, Gate)> {
 fn gate_of(key: &str, item: Item) -> Result<Gate> {
     let stored: StoredGate = decode(TABLE, key, item)?;
     let flows = stored.flows.into_iter().map(|(id, flow)| flow.read(key, &id)).collect::<Result<_>>()?;
+    let tats_us = stored.tats.into_iter().map(|(of, per_ms, tat_us)| ((of, per_ms), tat_us)).collect();
     Ok(Gate {
         revision: stored.revision,
         permits: Semaphore {
@@ -136,7 +140,7 @@ fn gate_of(key: &str, item: Item) -> Result<Gate> {
             left_ms: stored.left_ms,
         },
         paused_until: stored.paused_until,
-        rate: RateLimiter { tat: stored.tat },
+        rate: RateLimiter { tats_us, mean_size: stored.mean_size },
         queue: WaitQueue { served: stored.served, moved: stored.moved, flows },
         latest: stored.latest,
         breaker: stored.breaker,
@@ -169,11 +173,11 @@ impl Gates for Dynamo {
         self.replace("write a gate", self.gate_key(&key), (gate, item), &[clause], |old| gate_of(&key, old)).await
     }
 
-    async fn take_ticket(&self, scope: &Scope, flow: u64, stride: u64) -> Result<Option<Gate>> {
+    async fn take_ticket(&self, scope: &Scope, flow: u64, behind: u64) -> Result<Option<Gate>> {
         const WHAT: &str = "take a ticket of a gate";
         let (key, flow) = (scope.key(), flow.to_string());
         // It writes no `Ttl`: a person may have paused the gate since it was read, and a pause lasts for years.
-        let change = Change::default().increase_within([FLOWS, &flow, LAST], number(stride)).add(REVISION, number(1));
+        let change = Change::default().increase_within([FLOWS, &flow, LAST], number(behind)).add(REVISION, number(1));
         let waits = [Clause::PresentWithin(FLOWS, flow.clone())];
         match self.update(WHAT, self.gate_key(&key), change, &waits, ReturnValue::AllNew).await? {
             Written::Done(Some(new)) => gate_of(&key, new).map(Some),
@@ -216,7 +220,7 @@ mod tests {
             revision: Revision(3),
             permits: Semaphore { leases, returned: 2, left_ms: 50_000 },
             paused_until: Timestamp(7),
-            rate: RateLimiter { tat: Timestamp(4) },
+            rate: RateLimiter { tats_us: [((Unit::Weight, 60_000), 4_001)].into(), mean_size: 500 },
             queue: WaitQueue { served: 3, moved: Timestamp(2), flows: [(0, flow(5)), (1 << 40, flow(19))].into() },
             latest: Some("c".to_owned()),
             ..Gate::default()

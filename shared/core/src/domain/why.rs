@@ -140,7 +140,8 @@ impl Seen {
             return Some(Why::Places { of: *of, most });
         }
         let ticket = batch.and_then(|batch| batch.ticket).filter(|ticket| ticket.of == *of)?;
-        let rate = Limits { in_flight: None, ..*limits };
+        let cost = |of| batch.map_or(1, |batch| batch.cost(of));
+        let rate = Limits { in_flight: None, rates: limits.rates.costing(cost), ..*limits };
         let at = gate.time_of(ticket.number, rate, now, now)?;
         Some(Why::Rate { of: *of, at })
     }
@@ -200,7 +201,7 @@ impl Why {
 mod tests {
     use super::*;
     use crate::domain::batch::Claim;
-    use crate::domain::gate::{BreakerPolicy, Flow, OPENS_AFTER, RateLimiter, Ticket, WaitQueue};
+    use crate::domain::gate::{BreakerPolicy, Flow, OPENS_AFTER, RateLimiter, Rates, Ticket, WaitQueue};
     use crate::domain::id::{BatchId, Fence, Round, Seq, Target, TaskId, WorkflowId};
     use crate::domain::lock::Holder;
     use crate::domain::outcome::{Failure, Fault, Results};
@@ -249,10 +250,12 @@ mod tests {
 
     #[test]
     fn a_gate_holds_a_batch_by_its_pause_its_permits_or_its_turn_in_this_order() {
-        let limits = Limits { in_flight: Some(1), gap_ms: Some(100), ..Limits::default() };
+        let limits = Limits { in_flight: Some(1), rates: Rates::every(100), share: None };
         let queue = WaitQueue { flows: [(0, Flow { first: 1, last: 30, stride: 1 })].into(), ..WaitQueue::default() };
-        let rate = RateLimiter { tat: Timestamp(1_100) };
-        let other = |lease| Gate { queue: queue.clone(), rate, ..Gate::default() }.with(BatchId::new("other"), lease);
+        let mut rate = RateLimiter::default();
+        rate.reserve(&limits.rates, Timestamp(1_000));
+        let gate = Gate { queue, rate, ..Gate::default() };
+        let other = |lease| gate.clone().with(BatchId::new("other"), lease);
         let batch = Batch { ticket: Some(Ticket { of: Of::Route, number: 20, attempts: 0 }), ..frozen() };
         let why = |gate: Gate| batch.waits_for(&[seen(Of::Route, limits, gate)], NOW);
         let paused = Gate { paused_until: Timestamp(1_001), ..other(Timestamp(1_001)) };
@@ -265,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_gate_that_a_person_closed_or_whose_downstream_is_away_holds_whatever_else_is_true() {
-        let limits = Limits { in_flight: Some(1), gap_ms: None, ..Limits::default() };
+        let limits = Limits { in_flight: Some(1), ..Limits::default() };
         let held = Gate::default().held(Some("deploy".to_owned()), NOW).unwrap();
         let reason = Some("deploy".to_owned());
         let why = frozen().waits_for(&[seen(Of::Route, limits, held)], NOW);

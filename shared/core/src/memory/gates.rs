@@ -37,9 +37,9 @@ impl Gates for MemoryStore {
         Ok(Stored::when(is_written))
     }
 
-    async fn take_ticket(&self, scope: &Scope, flow: u64, _: u64) -> Result<Option<Gate>> {
+    async fn take_ticket(&self, scope: &Scope, flow: u64, behind: u64) -> Result<Option<Gate>> {
         let mut tables = self.tables();
-        let taken = tables.gates.get(scope).and_then(|gate| gate.with_ticket(flow));
+        let taken = tables.gates.get(scope).and_then(|gate| gate.with_ticket(flow, behind));
         tables.gates.extend(taken.clone().map(|taken| (scope.clone(), taken)));
         Ok(taken)
     }

@@ -15,10 +15,10 @@ port! {
         /// Writes a gate. Assumes: it is at the revision before that of `gate`.
         async fn store_gate(&self, scope: &Scope, gate: &Gate, now: Timestamp) -> Result<Stored>;
 
-        /// Hands out the next ticket of a flow that waits, whatever was written since the gate was read: the gate with
-        /// it, or `None` if that flow does not wait any more. A repeat takes another one. It never changes when the
-        /// gate expires, since a person may have paused it meanwhile.
-        async fn take_ticket(&self, scope: &Scope, flow: u64, stride: u64) -> Result<Option<Gate>>;
+        /// Hands out the next ticket of a flow that waits, this far behind its last one, whatever was written since the
+        /// gate was read: the gate with it, or `None` if that flow does not wait any more. A repeat takes another one.
+        /// It never changes when the gate expires, since a person may have paused it meanwhile.
+        async fn take_ticket(&self, scope: &Scope, flow: u64, behind: u64) -> Result<Option<Gate>>;
 
         /// Gives back the permit that a batch has until `lease` or earlier, whatever was written since the gate was
         /// read. A later lease is another worker's: then, and if there is none, nothing is written. If its call has

@@ -121,7 +121,7 @@ fn never_reached_by(settings: &Settings, route: &Route) -> Vec<(&'static str, St
         let what = format!("one Target cannot have {of_one} calls in flight where all have {of_all}: see `in_flight`");
         found.push(("limits.in_flight_per_target", what));
     }
-    if let Some(most) = at_once(settings.in_flight, settings.gap_ms, route) {
+    if let Some(most) = at_once(settings.in_flight, settings.rates.gap_ms(), route) {
         found.push(("limits.in_flight_per_target", most));
     }
     found
@@ -139,7 +139,7 @@ fn at_once(in_flight: Option<usize>, gap_ms: Option<u64>, route: &Route) -> Opti
 /// What the whole route says that another field of it keeps from being so.
 fn never_so(route: &Route) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
-    if let Some(what) = at_once(route.in_flight, route.gap_ms.filter(|_| route.burst <= 1), route) {
+    if let Some(what) = at_once(route.in_flight, route.rates.even().gap_ms(), route) {
         found.push(("limits.in_flight", what));
     }
     let of_targets = route.targets.iter().map(|one| one.settings.in_flight).chain([route.usual().in_flight]);

@@ -12,11 +12,12 @@ use super::downstream::Downstream;
 use super::expression::Expression;
 use super::limited::Limited;
 use super::sharing::Sharing;
-use super::targets::{self, Settings, gap_ms};
+use super::targets::{self, Settings, a_second};
 use super::traits::Reads;
 use super::{Error, Ordered, Route, Routes, mistake, shards};
 use crate::domain::batch;
 use crate::domain::failed::KEEP_DAYS;
+use crate::domain::gate::{MOST_RATES, Rate, Rates, Unit};
 use crate::domain::lane::OnFailure;
 use crate::domain::retry;
 use crate::domain::time::DAY_MS;
@@ -227,6 +228,9 @@ struct CallLimits {
     /// Calls of the whole route that may start at once when it was quiet before; 1 unless you set it. In any window of
     /// time there are at most as many calls as the rate allows, and these.
     burst: Option<Limited<1, 1_000>>,
+    /// Rates beside each other, each of another unit or window: for example tokens a minute.
+    #[schemars(length(max = 4))]
+    rates: Vec<RateEntry>,
     /// Whose calls go first where more wait than a limit of the whole route lets through. Absent: first come, first
     /// served. `{ by: target }`: Targets take turns, so that one with many batches does not hold up the others.
     share: Option<Sharing>,
@@ -237,10 +241,60 @@ struct CallLimits {
     pause: Pause,
 }
 
+/// Units in a window of time.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "Rate")]
+#[serde(deny_unknown_fields)]
+struct RateEntry {
+    /// Units that calls may take in a window. Calls are at most 1,000 a second.
+    amount: Limited<1, 1_000_000_000_000>,
+    /// The window.
+    per: Window,
+    /// What is counted. Absent: calls.
+    #[serde(default)]
+    of: Unit,
+    /// Units that may start at once when it was quiet before. No batch takes more of them than this, and no task that
+    /// would alone is accepted. Absent: 1 of calls; of other units as many as a batch may have, and no more than
+    /// `amount`. In any window of time there are at most as many units as the rate allows, and these.
+    burst: Option<Limited<1, 1_000_000_000_000>>,
+}
+
+/// A window of time.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Window {
+    Second = 1,
+    Minute = 60,
+    Hour = 3_600,
+    Day = 86_400,
+}
+
+impl RateEntry {
+    /// With the burst that it has if it says none, beside batches that are as large as this.
+    fn compile(self, batch: &batch::Limits) -> Rate {
+        let (amount, of) = (self.amount.0, self.of);
+        let largest = match of {
+            Unit::Calls => 1,
+            Unit::Items => batch.max_items as u64,
+            Unit::Bytes => batch.max_bytes,
+            Unit::Weight => batch.max_weight.unwrap_or(u64::MAX),
+        };
+        let burst = self.burst.map_or_else(|| largest.min(amount), |burst| burst.0);
+        Rate { of, amount, burst, ..Rate::every(self.per as u64 * 1_000) }
+    }
+}
+
 impl CallLimits {
-    /// The rates of the whole route: each with its field, and milliseconds from one call to the next.
-    fn rates(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-        let rate = |field, ms: u64, calls: Option<u64>| calls.map(|calls| (field, ms.div_ceil(calls)));
+    /// The rates of the whole route, each with its field, beside batches that are as large as this.
+    fn rates(&self, batch: &batch::Limits) -> impl Iterator<Item = (&'static str, Rate)> + use<> {
+        let listed: Vec<Rate> = self.rates.iter().map(|rate| rate.compile(batch)).collect();
+        self.plain().chain(listed.into_iter().map(|rate| ("rates", rate)))
+    }
+
+    /// Those that have a field of their own.
+    fn plain(&self) -> impl Iterator<Item = (&'static str, Rate)> + use<> {
+        let burst = self.burst.map_or(1, |calls| calls.0);
+        let rate = |field, ms, calls: Option<u64>| Some((field, Rate { amount: calls?, burst, ..Rate::every(ms) }));
         let second = rate("calls_per_second", 1_000, self.calls_per_second.map(|calls| calls.0));
         let minute = rate("calls_per_minute", 60_000, self.calls_per_minute.map(|calls| calls.0));
         let hour = rate("calls_per_hour", 3_600_000, self.calls_per_hour.map(|calls| calls.0));
@@ -249,12 +303,19 @@ impl CallLimits {
 
     /// Returns why these limits cannot be; `None` if they can.
     fn refusal(&self) -> Option<String> {
-        let rates: Vec<&str> = self.rates().map(|(field, _)| field).collect();
-        match rates[..] {
-            [] if self.burst.is_some() => Some("`limits.burst` without a rate of the route".to_owned()),
-            [one, other, ..] => Some(format!("`limits.{one}` beside `limits.{other}`: a route has one rate")),
-            [] | [_] => None,
+        let plain: Vec<&str> = self.plain().map(|(field, _)| field).collect();
+        match plain[..] {
+            [] if self.burst.is_some() => return Some("`limits.burst` without a rate of the route".to_owned()),
+            [one, other, ..] => return Some(format!("`limits.{one}` beside `limits.{other}`: list both in `rates`")),
+            [] | [_] => {}
         }
+        let all: Vec<Rate> = self.rates(&batch::Limits::default()).map(|(_, rate)| rate).collect();
+        if all.iter().any(|rate| rate.of == Unit::Calls && rate.amount > rate.per_ms) {
+            return Some("`limits.rates` of over 1000 calls a second: a limit bears no more".to_owned());
+        }
+        let kinds: BTreeSet<(Unit, u64)> = all.iter().map(|rate| (rate.of, rate.per_ms)).collect();
+        let what = "has two rates of one unit and window, or over";
+        (kinds.len() < all.len() || all.len() > MOST_RATES).then(|| format!("`limits` that {what} {MOST_RATES}"))
     }
 }
 
@@ -354,7 +415,8 @@ impl File {
                 return Err(whole(format!("route `{}` has {what}", entry.name)));
             }
             let in_flight = entry.limits.in_flight.map(|_| "in_flight");
-            let of_all = in_flight.or_else(|| entry.limits.rates().map(|(field, _)| field).next());
+            let of_all =
+                in_flight.or_else(|| entry.limits.rates(&batch::Limits::default()).map(|(field, _)| field).next());
             if let Some(field) = of_all.filter(|_| has_rate()) {
                 let what =
                     "`calls_per_second_per_target`: a batch that waits for its route would miss its Target's time";
@@ -382,7 +444,7 @@ impl File {
 
 impl RouteEntry {
     fn compile(self, line: u64) -> Route {
-        let usual = Settings {
+        let mut usual = Settings {
             batch: batch::Limits {
                 max_items: usize::try_from(self.batch.max_items.0).unwrap_or(usize::MAX),
                 max_bytes: self.batch.max_bytes.0,
@@ -396,8 +458,10 @@ impl RouteEntry {
             },
             closing: self.batch.close_at,
             in_flight: self.limits.in_flight_per_target.and_then(|limit| usize::try_from(limit.0).ok()),
-            gap_ms: self.limits.calls_per_second_per_target.map(gap_ms),
+            rates: self.limits.calls_per_second_per_target.map(a_second).unwrap_or_default(),
         };
+        let rates = Rates::of(self.limits.rates(&usual.batch).map(|(_, rate)| rate));
+        usual.batch = usual.batch.within(&rates);
         Route {
             name: self.name,
             line,
@@ -411,7 +475,7 @@ impl RouteEntry {
                 collapse: self.collapse,
                 priority: self.priority,
             },
-            targets: self.targets.into_iter().map(|one| one.compile(&usual)).collect(),
+            targets: self.targets.into_iter().map(|one| one.compile(&usual, &rates)).collect(),
             usual,
             express: self.batch.express,
             body: self.downstream.body(),
@@ -425,9 +489,8 @@ impl RouteEntry {
             },
             otherwise: Otherwise { outages: statuses(&self.retry.on), refusals: statuses(&self.retry.never) },
             in_flight: self.limits.in_flight.and_then(|most| usize::try_from(most.0).ok()),
-            gap_ms: self.limits.rates().map(|(_, gap_ms)| gap_ms).next(),
-            burst: self.limits.burst.map_or(0, |calls| calls.0),
             keep_timed_out_ms: self.limits.keep_timed_out_s.map_or(0, |seconds| seconds.0 * 1_000),
+            rates,
             sharing: self.limits.share,
             pause: self.limits.pause,
             on_reject: self.on_reject,

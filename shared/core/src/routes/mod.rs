@@ -38,7 +38,7 @@ pub use targets::Settings;
 
 use crate::domain::answer::{Answer, NoAnswer};
 use crate::domain::destination::Destination;
-use crate::domain::gate::{Limits, Scope};
+use crate::domain::gate::{Limits, Rates, Scope};
 use crate::domain::id::{LaneId, MAX_TARGET_BYTES, RouteName, Target, TaskId, Turn};
 use crate::domain::lane::{MAX_SEQUENCE, Numbering, OnFailure, Order};
 use crate::domain::outcome::{Fault, Reply};
@@ -96,10 +96,8 @@ pub struct Route {
     pub in_flight: Option<usize>,
     /// For how long a call that timed out still counts as in flight, in milliseconds.
     pub keep_timed_out_ms: u64,
-    /// Milliseconds from one call's start to the next; `None` is no limit.
-    pub gap_ms: Option<u64>,
-    /// Calls that may start at once after a pause; 0 is 1.
-    pub burst: u64,
+    /// How many of its calls start in a time.
+    pub rates: Rates,
     sharing: Option<Sharing>,
     /// Whose calls a `Retry-After` holds back.
     pub pause: Pause,
@@ -211,7 +209,7 @@ impl Route {
 
     /// What its gate lets through.
     pub const fn limits(&self) -> Limits {
-        Limits { in_flight: self.in_flight, gap_ms: self.gap_ms, burst: self.burst, share: None }
+        Limits { in_flight: self.in_flight, rates: self.rates, share: None }
     }
 
     /// What a `Retry-After` that was answered to a call for `target` holds back.

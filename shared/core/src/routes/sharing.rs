@@ -60,8 +60,8 @@ impl Route {
     }
 
     /// Whether there is a limit for all calls.
-    pub(super) const fn is_limited(&self) -> bool {
-        self.in_flight.is_some() || self.gap_ms.is_some()
+    pub(super) fn is_limited(&self) -> bool {
+        self.limits() != Limits::default()
     }
 }
 

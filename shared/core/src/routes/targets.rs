@@ -7,6 +7,7 @@ use wildmatch::WildMatchPattern;
 use super::closing::Closing;
 use super::limited::Limited;
 use super::{MAX_TARGET_BYTES, Route};
+use crate::domain::gate::{Rate, Rates};
 use crate::domain::id::Target;
 use crate::domain::time::Timestamp;
 use crate::domain::{batch, gate};
@@ -20,8 +21,8 @@ pub struct Settings {
     pub closing: Option<Closing>,
     /// How many calls for the Target may be in flight; `None` is no limit.
     pub in_flight: Option<usize>,
-    /// Milliseconds from one call for the Target to the next; `None` is no limit.
-    pub gap_ms: Option<u64>,
+    /// How many calls for the Target start in a time.
+    pub rates: Rates,
 }
 
 impl Settings {
@@ -144,8 +145,8 @@ fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Resu
 }
 
 impl Entry {
-    /// With what their route says of all others.
-    pub(super) fn compile(self, usual: &Settings) -> Exception {
+    /// With what their route says of all others, within the bursts of its rates.
+    pub(super) fn compile(self, usual: &Settings, rates: &Rates) -> Exception {
         let Batch { max_items, max_bytes, wait_ms, min_items, quiet_ms, max_weight, close_at } = self.batch;
         let Limits { in_flight_per_target, calls_per_second_per_target } = self.limits;
         let items = |limit: Limited<1, 1_000>| usize::try_from(limit.0).unwrap_or(usize::MAX);
@@ -158,10 +159,11 @@ impl Entry {
                 quiet_ms: quiet_ms.map_or(usual.batch.quiet_ms, |quiet| quiet.map(|quiet| quiet.0)),
                 max_weight: max_weight.map_or(usual.batch.max_weight, |most| most.map(|most| most.0)),
                 ..usual.batch
-            },
+            }
+            .within(rates),
             closing: close_at.unwrap_or_else(|| usual.closing.clone()),
             in_flight: in_flight_per_target.map_or(usual.in_flight, |most| most.map(items)),
-            gap_ms: calls_per_second_per_target.map_or(usual.gap_ms, |rate| rate.map(gap_ms)),
+            rates: calls_per_second_per_target.map_or(usual.rates, |rate| rate.map(a_second).unwrap_or_default()),
         };
         Exception { names: self.names, settings }
     }
@@ -176,9 +178,9 @@ impl Entry {
     }
 }
 
-/// Milliseconds from one call to the next at this rate, in calls a second.
-pub(super) const fn gap_ms(rate: Limited<1, 1_000>) -> u64 {
-    1_000_u64.div_ceil(rate.0)
+/// This rate, in calls a second.
+pub(super) fn a_second(calls: Limited<1, 1_000>) -> Rates {
+    Rates::of([Rate { amount: calls.0, ..Rate::every(1_000) }])
 }
 
 impl Route {
@@ -192,8 +194,8 @@ impl Route {
     /// What the gate of this Target lets through.
     #[must_use]
     pub fn limits_of(&self, target: &Target) -> gate::Limits {
-        let Settings { in_flight, gap_ms, .. } = *self.for_target(target);
-        gate::Limits { in_flight, gap_ms, ..gate::Limits::default() }
+        let Settings { in_flight, rates, .. } = *self.for_target(target);
+        gate::Limits { in_flight, rates, share: None }
     }
 
     /// What holds for the Targets of which the file says nothing else.
@@ -248,8 +250,8 @@ mod tests {
         let none = "batch: { min_items: null, quiet_ms: null, max_weight: ~, close_at: null }, \
                     limits: { in_flight_per_target: null, calls_per_second_per_target: null }";
         let route = route(&format!("{of_all}\n    targets:\n      - {{ match: b, {none} }}")).unwrap();
-        let told = |Settings { batch, closing, in_flight, gap_ms }: &Settings| {
-            (batch.min_items, batch.quiet_ms, batch.max_weight, closing.is_some(), *in_flight, *gap_ms)
+        let told = |Settings { batch, closing, in_flight, rates }: &Settings| {
+            (batch.min_items, batch.quiet_ms, batch.max_weight, closing.is_some(), *in_flight, rates.gap_ms())
         };
         assert_eq!(told(route.usual()), (Some(5), Some(9), Some(7), true, Some(2), Some(250)));
         assert_eq!(told(route.for_target(&target("b"))), (None, None, None, false, None, None));

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::domain::answer::{Answer, NoAnswer};
+use crate::domain::gate::{Admission, Asks};
 use crate::domain::outcome::{Failure, Fault, Reply, Said};
 use crate::domain::traits::Collapse;
-use crate::domain::{BatchId, LaneId, NotificationQueue, Reason, TaskId, Turn};
+use crate::domain::{BatchId, Gate, LaneId, NotificationQueue, Reason, TaskId, Timestamp, Turn};
 
 const GOOD: &str = r#"version: 1
 routes:
@@ -65,20 +66,69 @@ fn a_route_has_one_rate_by_the_second_minute_or_hour_and_a_burst_beside_it() {
         Routes::parse(&format!("version: 1\nroutes:\n  - {route}\n    limits: {{ {limits} }}\n"))
     };
     for (limits, gap_ms, burst) in [
-        ("calls_per_second: 10", 100, 0),
+        ("calls_per_second: 10", 100, 1),
         ("calls_per_minute: 30, burst: 5", 2_000, 5),
-        ("calls_per_hour: 7000", 515, 0),
+        ("calls_per_hour: 7000", 515, 1),
     ] {
         let routes = of(limits).unwrap();
         let route = routes.iter().next().unwrap();
-        assert_eq!((route.limits().gap_ms, route.limits().burst), (Some(gap_ms), burst), "{limits}");
+        let bursts: Vec<u64> = route.rates.iter().map(|rate| rate.burst).collect();
+        assert_eq!((route.rates.gap_ms(), bursts), (Some(gap_ms), vec![burst]), "{limits}");
     }
-    for limits in ["burst: 5", "in_flight: 2, burst: 5", "calls_per_second: 1, calls_per_minute: 9"] {
+    for limits in [
+        "burst: 5",
+        "in_flight: 2, burst: 5",
+        "calls_per_second: 1, calls_per_minute: 9",
+        "rates: [{ amount: 9, per: minute }, { amount: 8, per: minute, of: calls }]",
+        "rates: [{ amount: 60001, per: minute }]",
+        "calls_per_minute: 9, rates: [{ amount: 9, per: minute }]",
+    ] {
         let error = of(limits).unwrap_err();
         assert!(error.line == 3 && error.what.contains("rate"), "{limits}: {error}");
     }
     let error = of("calls_per_minute: 9, calls_per_second_per_target: 1").unwrap_err();
     assert!(error.what.contains("`limits.calls_per_minute` beside"), "{error}");
+}
+
+/// Calls that start in a second behind these limits, if there is always one that may.
+fn calls_in_a_second(limits: &str) -> usize {
+    let route = "name: a\n    target: t\n    downstream: pull";
+    let routes = Routes::parse(&format!("version: 1\nroutes:\n  - {route}\n    limits: {{ {limits} }}\n")).unwrap();
+    let (limits, mut gate, mut now, mut calls) = (routes.iter().next().unwrap().limits(), Gate::default(), 1_000, 0);
+    while now < 2_000 {
+        match gate.admit(&BatchId::new("b"), Asks::Again, limits, Timestamp(now), Timestamp(9_000)) {
+            Admission::Admitted(Some(next), start) => {
+                (gate, now, calls) = (next, start.0, calls + usize::from(start.0 < 2_000));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    calls
+}
+
+#[test]
+fn a_rate_that_no_whole_milliseconds_divide_is_used_whole() {
+    for rate in [1, 7, 300, 600] {
+        assert_eq!(calls_in_a_second(&format!("calls_per_second: {rate}")), rate);
+    }
+}
+
+#[test]
+fn a_rate_has_a_unit_and_a_window_and_no_batch_costs_more_than_its_burst() {
+    let route = "name: a\n    target: t\n    batch: { max_items: 100, weight: w }\n    downstream: pull";
+    let rates = "{ amount: 60000, per: minute, of: weight, burst: 8000 }, { amount: 50, per: day, of: items }, \
+                 { amount: 9000, per: hour, of: bytes }";
+    let targets = "targets: [{ match: b, batch: { max_items: 500, max_weight: 9000 } }]";
+    let file = format!("version: 1\nroutes:\n  - {route}\n    limits: {{ rates: [{rates}] }}\n    {targets}\n");
+    let routes = Routes::parse(&file).unwrap();
+    let route = routes.iter().next().unwrap();
+    let bursts: Vec<u64> = route.rates.iter().map(|rate| rate.burst).collect();
+    assert_eq!(bursts, [8_000, 50, 9_000], "the largest batch, and at most the amount");
+    for batch in [route.usual().batch, route.for_target(&Target::of(&route.name, "b")).batch] {
+        assert_eq!((batch.max_items, batch.max_bytes, batch.max_weight), (50, 9_000, Some(8_000)));
+    }
+    let accepts = |w: u64| routes.assign(&format!(r#"{{"t":"x","w":{w}}}"#)).is_ok();
+    assert!(accepts(8_000) && !accepts(8_001), "alone it could never go");
 }
 
 #[test]
@@ -99,8 +149,8 @@ fn a_rate_of_each_target_stands_beside_no_limit_of_the_route() {
     let routes = of(&format!("{rate}, in_flight_per_target: 3"), "calls_per_second_per_target: null").unwrap();
     let route = routes.iter().next().unwrap();
     let limits = |target| route.limits_of(&Target::of(&route.name, target));
-    assert_eq!((limits("a").in_flight, limits("a").gap_ms), (Some(3), Some(500)));
-    assert_eq!((limits("b").in_flight, limits("b").gap_ms), (Some(3), None));
+    assert_eq!((limits("a").in_flight, limits("a").rates.gap_ms()), (Some(3), Some(500)));
+    assert_eq!((limits("b").in_flight, limits("b").rates.gap_ms()), (Some(3), None));
     assert!(of("calls_per_second: 3", "calls_per_second_per_target: null").is_ok(), "there is none");
 }
 

@@ -13,12 +13,12 @@ use std::collections::HashMap;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::admit::gates;
+use super::admit::gates_of;
 use super::handle::PATIENCE_MS;
 use super::process::lease_ms;
 use super::{CONCURRENCY, Error};
 use crate::domain::batch::{Assumes, Batch, GRACE_MS, Status};
-use crate::domain::gate::{Admission, Gate, IN_PLACE_MS, Limits, Scope};
+use crate::domain::gate::{Admission, Gate, IN_PLACE_MS, Scope};
 use crate::domain::id::{BatchId, Part};
 use crate::domain::message::Handle;
 use crate::domain::retry::turn_delay_ms;
@@ -104,9 +104,8 @@ impl<'a, S: Store, Q: Outbox, E: Env> Waker<'a, S, Q, E> {
         if batch.woken(now).is_none() {
             return Ok(None);
         }
-        for (scope, limits) in gates(self.route, &batch.target) {
-            let share = self.route.share(scope.of(), &batch.target, batch.priority);
-            let (limits, lease_until) = (Limits { share, ..limits }, now.plus_ms(lease_ms(self.route, PATIENCE_MS)));
+        for (scope, limits) in gates_of(self.route, batch) {
+            let lease_until = now.plus_ms(lease_ms(self.route, PATIENCE_MS));
             let gate = match self.gates.remove(&scope) {
                 Some(gate) => gate,
                 None => self.store.gate(&scope).await?,
@@ -117,8 +116,8 @@ impl<'a, S: Store, Q: Outbox, E: Env> Waker<'a, S, Q, E> {
             let (next, at) = match said {
                 Admission::Admitted(next, start) => (next, Some(start)),
                 Admission::Later { gate: next, at, .. } => (next, Some(at)),
-                Admission::LinesUp { flow, .. } => {
-                    let next = gate.with_ticket(flow);
+                Admission::LinesUp { flow, behind } => {
+                    let next = gate.with_ticket(flow, behind);
                     let tag = next.as_ref().and_then(|gate| gate.queue.flows.get(&flow)).map(|flow| flow.last);
                     let at = tag.and_then(|tag| gate.time_of(tag, limits, lease_until, now));
                     (next, Some(at.unwrap_or(now)))

@@ -105,7 +105,7 @@ impl World {
         match op {
             Op::Gate(scope) => Answer::of(self.shown_gate(scope, asker)),
             Op::StoreGate(scope, gate) => told(self.store_gate(scope, gate, asker)),
-            Op::TakeTicket(scope, flow) => Answer::of(self.take_ticket(scope, *flow, asker)),
+            Op::TakeTicket(scope, flow, behind) => Answer::of(self.take_ticket(scope, (*flow, *behind), asker)),
             Op::GiveBack(scope, batch, lease, ended) => told(self.give_back(scope, (batch, *lease, *ended), asker)),
             Op::Batch(id) => {
                 let is_shown = !asker.without(Rule::OthersPlaceStays) || !asker.has_passed || asker.has_claimed;
@@ -196,7 +196,7 @@ impl World {
             next.queue.served = u64::MAX;
         }
         if asker.without(Rule::StartReserved) {
-            next.rate.tat = Timestamp(0);
+            next.rate.tats_us.clear();
         }
         if asker.without(Rule::RenewedIsLater) {
             let kept = |(batch, lease): (&BatchId, &Timestamp)| {
@@ -216,8 +216,8 @@ impl World {
         Stored::Yes
     }
 
-    fn take_ticket(&mut self, scope: &Scope, flow: u64, asker: Asker<'_>) -> Option<Kept<Gate>> {
-        let taken = Kept::new(self.gate(scope).with_ticket(flow)?);
+    fn take_ticket(&mut self, scope: &Scope, (flow, behind): (u64, u64), asker: Asker<'_>) -> Option<Kept<Gate>> {
+        let taken = Kept::new(self.gate(scope).with_ticket(flow, behind)?);
         self.gates.insert(scope.clone(), taken.clone());
         self.arrives(scope, asker);
         Some(taken)

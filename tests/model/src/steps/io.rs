@@ -50,8 +50,8 @@ pub enum Op {
     Release(Term, Seq, u64),
     Gate(Scope),
     StoreGate(Scope, Kept<Gate>),
-    /// `Gates::take_ticket`, of this flow.
-    TakeTicket(Scope, u64),
+    /// `Gates::take_ticket`, of this flow, so far behind its last one.
+    TakeTicket(Scope, u64, u64),
     /// `Gates::give_back` of a lease, once a call has ended then.
     GiveBack(Scope, BatchId, Timestamp, Option<Timestamp>),
     Batch(BatchId),

@@ -142,8 +142,8 @@ impl layer::Gates for Ports {
         self.told::<Kept<Stored>>(Op::StoreGate(scope.clone(), Kept::new(gate.clone()))).await
     }
 
-    async fn take_ticket(&self, scope: &Scope, flow: u64, _: u64) -> Result<Option<Gate>> {
-        self.told::<Option<Kept<Gate>>>(Op::TakeTicket(scope.clone(), flow)).await
+    async fn take_ticket(&self, scope: &Scope, flow: u64, behind: u64) -> Result<Option<Gate>> {
+        self.told::<Option<Kept<Gate>>>(Op::TakeTicket(scope.clone(), flow, behind)).await
     }
 
     async fn give_back(

@@ -1,6 +1,6 @@
 //! What every store may forget: what nothing is left to do of, and nothing else.
 
-use groupage_core::domain::gate::{Admission, Asks, Limits, Scope};
+use groupage_core::domain::gate::{Admission, Asks, Limits, Rates};
 use groupage_core::domain::lane::{Numbering, Queued};
 use groupage_core::domain::time::{DAY_MS, IDLE_MS};
 use groupage_tests::prelude::*;
@@ -25,7 +25,7 @@ fn route() -> Scope {
 
 /// A gate at which a batch waits for the end of a pause, as it was stored, and its flow.
 async fn busy(store: &impl Gates) -> (Gate, u64, u64) {
-    let limits = Limits { gap_ms: Some(100), ..Limits::default() };
+    let limits = Limits { rates: Rates::every(100), ..Limits::default() };
     let ask = |gate: &Gate, batch| gate.admit(&BatchId::new(batch), Asks::Anew, limits, NOW, NOW.plus_ms(30_000));
     let Admission::Admitted(Some(one), _) = ask(&Gate::default(), "b") else { panic!("an open gate") };
     let paused = one.paused(NOW.plus_ms(10_000)).expect("it was open");
@@ -50,7 +50,7 @@ async fn a_gate_that_a_person_holds_outlives_tickets_of_those_who_saw_it_before(
 
 async fn an_idle_gate_expires_a_week_after_its_last_use(store: impl Fixture) {
     let (gate, _, _) = busy(&*store).await;
-    let last_use = gate.paused_until.max(gate.rate.tat);
+    let last_use = gate.paused_until.max(gate.rate.lasts_until());
     store.expire(last_use.plus_ms(IDLE_MS - 1_000)).await;
     assert_eq!(store.gate(&route()).await.unwrap(), gate);
     store.expire(last_use.plus_ms(IDLE_MS + 2_000)).await;

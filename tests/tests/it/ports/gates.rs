@@ -1,6 +1,6 @@
 //! What every `Gates` must do.
 
-use groupage_core::domain::gate::{Admission, Asks, Flow, Limits, Scope, WaitQueue};
+use groupage_core::domain::gate::{Admission, Asks, Flow, Limits, Rates, WaitQueue};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
@@ -21,7 +21,7 @@ conformance![
 ];
 
 const NOW: Timestamp = Timestamp(1_000);
-const LIMITS: Limits = Limits { in_flight: Some(10), gap_ms: Some(100), burst: 0, share: None };
+const LIMITS: Limits = Limits { in_flight: Some(10), rates: Rates::every(100), share: None };
 
 fn route() -> Scope {
     Scope::Route(RouteName::new("parcels"))
@@ -127,8 +127,8 @@ async fn a_ticket_is_handed_out_whatever_was_written_since(store: impl Fixture) 
     let (gate, flow, stride) = waits();
     write(&*store, &gate).await;
     let last = |gate: &Gate| gate.queue.flows[&flow].last;
-    let once = gate.with_ticket(flow).expect("it waits");
-    for written in [once.clone(), once.with_ticket(flow).expect("it waits")] {
+    let once = gate.with_ticket(flow, stride).expect("it waits");
+    for written in [once.clone(), once.with_ticket(flow, stride).expect("it waits")] {
         let taken = store.take_ticket(&route(), flow, stride).await.unwrap();
         // An answer that was lost costs a ticket.
         assert!(taken.is_some_and(|taken| last(&taken) >= last(&written)));

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use groupage_aws::{Dynamo, RouteTable};
 use groupage_core::domain::answer::{Excerpt, Excerpts};
 use groupage_core::domain::batch::Assumes;
-use groupage_core::domain::gate::{Admission, Asks, BreakerPolicy, Limits};
+use groupage_core::domain::gate::{Admission, Asks, BreakerPolicy, Limits, Rates};
 use groupage_core::domain::lane::{Place, Queued};
 use groupage_core::domain::list::{Addition, Life, Options, Put, Record, Reservation, Slot, Tail};
 use groupage_core::domain::outcome::Fault;
@@ -157,7 +157,7 @@ fn scopes() -> [Scope; 3] {
 }
 
 async fn write_gates(store: &Dynamo) {
-    let limits = Limits { in_flight: Some(10), gap_ms: Some(100), ..Limits::default() };
+    let limits = Limits { in_flight: Some(10), rates: Rates::every(100), share: None };
     let (b1, b2, until) = (BatchId::new("b1"), BatchId::new("b2"), NOW.plus_ms(30_000));
     let Admission::Admitted(Some(one), _) = Gate::default().admit(&b1, Asks::Anew, limits, NOW, until) else {
         panic!("the gate is open")

@@ -37,6 +37,8 @@ struct StoredBatch {
     bytes: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     priority: u8,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    weight: Option<u64>,
     /// Of a batch that is filled: the traits of those candidates that have some.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     traits: BTreeMap<Position, Traits>,
@@ -102,6 +104,7 @@ impl StoredBatch {
             rounds: by_position(&batch.members, later),
             bytes: batch.bytes,
             priority: batch.priority,
+            weight: batch.weight,
             traits: by_position(&batch.members, traits),
             attempts: batch.attempts,
             excused: batch.excused,
@@ -157,6 +160,7 @@ impl StoredBatch {
             members: members.map(|(position, id)| Member { id, round: round(position) }).collect(),
             bytes: self.bytes,
             priority: self.priority,
+            weight: self.weight,
             traits,
             attempts: self.attempts,
             excused: self.excused,

@@ -4,7 +4,7 @@
 //! by one that will be called in its place, in the same batch. A newer one that comes later is called as well. So one
 //! of them is called or both, and neither only if a person cancels the newest: an older version is not called for it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Batch, Member};
 use crate::domain::ended::Ended;
@@ -20,7 +20,7 @@ impl Batch {
     }
 
     /// This batch, whose members are final, called without those that another one of them replaces. What else is left
-    /// of their traits is how urgent the most urgent is.
+    /// of their traits is how urgent the most urgent is, and what they weigh.
     pub fn collapsed(self, now: Timestamp) -> Self {
         let mut newest: HashMap<u128, (usize, Collapse)> = HashMap::new();
         let keyed: Vec<(usize, Collapse)> = self
@@ -49,7 +49,12 @@ impl Batch {
         let mut replaced: Vec<_> = replaced.into_iter().collect();
         replaced.sort_unstable();
         let priority = self.members.iter().map(|member| self.traits_of(&member.id).priority).max().unwrap_or_default();
-        let batch = Self { traits: None, priority, ..self };
+        let left_out: HashSet<usize> = replaced.iter().flat_map(|(_, members)| members).map(|(of, _)| *of).collect();
+        let weighs =
+            |(n, member): (usize, &Member)| (!left_out.contains(&n)).then(|| self.traits_of(&member.id).weight);
+        let weights: Vec<u64> = self.members.iter().enumerate().filter_map(weighs).map(u64::from).collect();
+        let weight = weights.iter().any(|weight| *weight != 1).then(|| weights.iter().sum());
+        let batch = Self { traits: None, priority, weight, ..self };
         replaced
             .into_iter()
             .fold(batch, |batch, (by, members)| batch.leaving_out_for(members, (Ended::Superseded, Some(by)), now))
@@ -61,6 +66,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::domain::gate::Unit;
     use crate::domain::id::{BatchId, Fence, Round, Target};
     use crate::domain::task::Candidate;
 
@@ -88,10 +94,22 @@ mod tests {
     fn of_each_key_the_newest_member_is_called_and_named_by_the_others() {
         let open = open(&[(Some(7), 1), (None, 0), (Some(7), 3), (Some(8), 9), (Some(7), 2)]);
         let frozen = open.frozen(open.members.clone()).collapsed(NOW);
+        assert_eq!([Unit::Calls, Unit::Items, Unit::Weight].map(|of| frozen.cost(of)), [1, 3, 3]);
         assert_eq!(replaced(&frozen), [Some("t002"), None, None, None, Some("t002")]);
         let omission = frozen.omission(4).unwrap();
         assert_eq!((omission.ended, omission.at, omission.told), (Ended::Superseded, NOW, false));
         assert_eq!((frozen.omits(), frozen.omits_all(), frozen.traits), (2, false, None));
+    }
+
+    #[test]
+    fn a_batch_costs_what_those_of_its_members_weigh_that_are_called() {
+        let mut all = candidates(&[(Some(7), 1), (None, 0), (Some(7), 3)]);
+        for (candidate, weight) in all.iter_mut().zip([500, 20, 3]) {
+            candidate.traits.weight = weight;
+        }
+        let batch = Batch::express(BatchId::new("b"), Target::new("r:t"), &all, NOW);
+        let units = [Unit::Calls, Unit::Items, Unit::Bytes, Unit::Weight];
+        assert_eq!(units.map(|of| batch.cost(of)), [1, 2, 3, 23], "bytes are those of all candidates");
     }
 
     #[test]

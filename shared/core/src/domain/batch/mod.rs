@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use self::bisection::Bisection;
 use super::answer::{Excerpt, Excerpts};
-use super::gate::{Asks, IN_PLACE_MS, Of, Ticket};
+use super::gate::{Asks, IN_PLACE_MS, Of, Ticket, Unit};
 use super::id::{BatchId, Fence, Part, Revision, Round, SessionId, Target, TaskId};
 use super::outcome::{Reason, Results};
 use super::task::{Candidate, Task};
@@ -80,6 +80,8 @@ pub struct Batch {
     pub bytes: u64,
     /// The highest priority of its members, once these are final.
     pub priority: u8,
+    /// What its members weigh together, once these are final; `None`: one each.
+    pub weight: Option<u64>,
     /// While it is filled: the traits of those candidates that have some.
     pub traits: Option<Box<BTreeMap<TaskId, Traits>>>,
     /// Calls made so far, the present one included. Each claim is one: nothing that can fail lies between it and its
@@ -164,6 +166,7 @@ impl Batch {
             members: Vec::new(),
             bytes: 0,
             priority: 0,
+            weight: None,
             traits: None,
             attempts: 0,
             excused: None,
@@ -295,6 +298,17 @@ impl Batch {
             | Status::InProgress { .. }
             | Status::Paused { .. }
             | Status::Settled { follow_up: FollowUp::Pending | FollowUp::Returning, .. } => None,
+        }
+    }
+
+    /// Returns what its call takes of a rate of these units. A part of it takes as much as the whole.
+    pub fn cost(&self, of: Unit) -> u64 {
+        let items = self.members.len().saturating_sub(self.omits()) as u64;
+        match of {
+            Unit::Calls => 1,
+            Unit::Items => items,
+            Unit::Bytes => self.bytes,
+            Unit::Weight => self.weight.unwrap_or(items),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::load::{Load, MAX_MEMBERS};
+use crate::domain::gate::{Rate, Rates, Unit};
 use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
 
@@ -47,6 +48,19 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// These limits, within the bursts of rates: a batch that costs more could never be called.
+    pub fn within(mut self, rates: &Rates) -> Self {
+        for Rate { of, burst, .. } in rates.iter() {
+            match of {
+                Unit::Calls => {}
+                Unit::Items => self.max_items = self.max_items.min(usize::try_from(burst).unwrap_or(usize::MAX)),
+                Unit::Bytes => self.max_bytes = self.max_bytes.min(burst),
+                Unit::Weight => self.max_weight = Some(self.max_weight.unwrap_or(burst).min(burst)),
+            }
+        }
+        self
+    }
+
     /// The room of an empty batch.
     pub fn room(&self) -> Room {
         self.room_beside(Load::default())

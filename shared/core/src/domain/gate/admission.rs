@@ -5,7 +5,7 @@
 
 use super::breaker::Decision;
 use super::queue::Share;
-use super::{Gate, IN_PLACE_MS, Limits, Rate};
+use super::{Gate, IN_PLACE_MS, Limits};
 use crate::domain::id::BatchId;
 use crate::domain::outcome::Reason;
 use crate::domain::time::Timestamp;
@@ -33,8 +33,8 @@ pub enum Admission {
     LinesUp {
         /// The flow.
         flow: u64,
-        /// The distance between its tickets.
-        stride: u64,
+        /// How far its ticket is behind the last one.
+        behind: u64,
     },
     /// It waits.
     Later {
@@ -129,7 +129,7 @@ impl Gate {
         }
         let mut next = self.written_for(batch);
         next.permits.expire(now);
-        let share = limits.share.unwrap_or(Share::ALL);
+        let share = limits.share();
         let turn = next.turn_of(if goes_first { Asks::Again } else { asks }, share, paced, now);
         if let Some(at) = next.waits_until(batch, turn, (limits, paced), lease_until, now) {
             return next.waits(turn, share, at, now);
@@ -142,15 +142,18 @@ impl Gate {
         if limits.in_flight.is_some() {
             next.permits.acquire(batch, lease_until, asks == Asks::Again);
         }
-        let start = paced.rate().map_or(now, |rate| next.rate.reserve(rate, 1, now));
+        let start = next.rate.reserve(&paced.rates, now);
         Admission::Admitted(Some(next), start)
     }
 
     fn turn_of(&self, asks: Asks, share: Share, limits: Limits, now: Timestamp) -> Turn {
-        let lost = limits.gap_ms.map_or(u64::MAX, |gap_ms| (LOST_MS / gap_ms.max(1)).max(2));
+        let is_lost = |tag| {
+            let passed_over = self.queue.passed_over(tag);
+            passed_over > 2 * share.size && limits.rates.takes_ms(passed_over) > LOST_MS
+        };
         match asks {
             Asks::Again | Asks::InTurn => Turn::Now,
-            Asks::With(tag) if self.queue.passed_over(tag) <= lost => Turn::At(tag),
+            Asks::With(tag) if !is_lost(tag) => Turn::At(tag),
             Asks::With(_) | Asks::Anew => Turn::Next(self.queue.next(share, now).1.last),
         }
     }
@@ -166,19 +169,21 @@ impl Gate {
     ) -> Option<Timestamp> {
         let ahead = match turn {
             Turn::Now => 0,
-            Turn::At(tag) | Turn::Next(tag) => self.queue.ahead(tag),
+            Turn::At(tag) | Turn::Next(tag) => self.queue.ahead(tag, limits.share(), self.rate.mean_size),
         };
-        let turns_ms = self.breaker.turns_ms(ahead, limits.gap_ms.unwrap_or(0), now);
+        let calls_ahead = self.calls_of(ahead);
+        let turns_ms = self.breaker.turns_ms((ahead, calls_ahead), &limits.rates, now);
         let paused = Some(self.paused_until).filter(|until| *until > now).map(|until| until.plus_ms(turns_ms));
         let permit = limits.in_flight.filter(|_| !self.counts(batch)).and_then(|most| {
             let free = self.permits.free(most);
             // Of those that do not come for a permit, nobody knows whether they will.
             let doublings = u32::try_from(now.since(self.queue.moved) / KEPT_MS).unwrap_or(u32::MAX);
             let admits = free.saturating_mul(2_u64.saturating_pow(doublings));
-            (ahead >= admits).then(|| self.permits.free_at((ahead + 1).saturating_sub(free), most, lease_until, now))
+            let nth = || (calls_ahead + 1).saturating_sub(free);
+            (calls_ahead >= admits).then(|| self.permits.free_at(nth(), most, lease_until, now))
         });
-        let rate = paced.rate().and_then(|rate| {
-            let due = self.rate.earliest(rate, 1).plus_ms(turns_ms);
+        let rate = Some(paced.rates).filter(|rates| !rates.is_none()).and_then(|rates| {
+            let due = self.rate.earliest(&rates).plus_ms(turns_ms);
             // A batch that was overtaken reserves before others that are here early, so they never starve it.
             let is_first = match turn {
                 Turn::Now => true,
@@ -199,7 +204,7 @@ impl Gate {
             Turn::Next(_) => {
                 let (flow, after) = self.queue.next(share, now);
                 if self.queue.flows.contains_key(&flow) {
-                    return Admission::LinesUp { flow, stride: after.stride };
+                    return Admission::LinesUp { flow, behind: after.stride.saturating_mul(share.size) };
                 }
                 let ticket = Some(self.queue.take(share, now));
                 Admission::Later { gate: Some(self), ticket, at }
@@ -207,12 +212,23 @@ impl Gate {
         }
     }
 
-    /// This gate with one ticket more of a flow that waits, or `None` if that flow does not wait.
+    /// Returns this gate with one ticket more of a flow that waits, this far behind its last one; `None` if that flow
+    /// does not wait.
     #[must_use]
-    pub fn with_ticket(&self, flow: u64) -> Option<Self> {
+    pub fn with_ticket(&self, flow: u64, behind: u64) -> Option<Self> {
         let mut next = Self { revision: self.revision.next(), ..self.clone() };
-        next.queue.take_behind(flow)?;
+        next.queue.take_behind(flow, behind)?;
         Some(next)
+    }
+
+    /// Counts the batches that wait, about, where they cost more or less.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.calls_of(self.queue.waiting())
+    }
+
+    fn calls_of(&self, size: u64) -> u64 {
+        size.div_ceil(self.rate.mean_size.max(1))
     }
 
     /// Returns when a batch with this ticket should ask again; `None`: now.
@@ -224,8 +240,8 @@ impl Gate {
 }
 
 impl Limits {
-    /// The rate as the rate limiter takes it.
-    fn rate(self) -> Option<Rate> {
-        self.gap_ms.map(|interval_ms| Rate { interval_ms, burst: self.burst.max(1) })
+    /// Returns the flow of the batch, and its size.
+    fn share(&self) -> Share {
+        self.share.unwrap_or(Share::ALL).sized(self.rates.size())
     }
 }

@@ -40,7 +40,7 @@ pub use observe::{BreakerPolicy, Now};
 pub use outbox::{Event, OutageOutbox, OutboxEntry, Sent};
 pub use pauses::{MOST_PAUSED, Pauses};
 pub use queue::{Flow, MOST_WEIGHT, Share, WaitQueue};
-pub use rate::{Rate, RateLimiter};
+pub use rate::{MOST_RATES, Rate, RateLimiter, Rates, Unit};
 pub use semaphore::{LOOK_MS, Semaphore};
 
 /// What a gate stands before.
@@ -115,10 +115,8 @@ pub struct Ticket {
 pub struct Limits {
     /// Calls in flight; `None` is no limit.
     pub in_flight: Option<usize>,
-    /// Milliseconds from one call's start to the next; `None` is no limit.
-    pub gap_ms: Option<u64>,
-    /// Calls that may start at once after a pause; 0 is 1.
-    pub burst: u64,
+    /// How many calls start in a time, and how much they carry.
+    pub rates: Rates,
     /// Which flow of the wait queue the batch belongs to; `None`: batches are called in order of arrival.
     pub share: Option<Share>,
 }
@@ -217,7 +215,7 @@ impl Gate {
             (true, true) => 14,
             (true, false) => 0,
         };
-        let others = [self.paused_until, self.rate.tat, now.plus_ms(kept_days * DAY_MS)];
+        let others = [self.paused_until, self.rate.lasts_until(), now.plus_ms(kept_days * DAY_MS)];
         leases.chain(others).fold(now, Timestamp::max)
     }
 

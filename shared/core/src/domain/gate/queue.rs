@@ -5,9 +5,10 @@
 //! begins to wait starts there, so it waits for about one turn of each other flow. A flow is a Target, where Targets
 //! share a limit, a class of urgency, or all batches.
 //!
-//! The item holds three numbers for each flow, however many batches wait: a batch's place is the number of tags between
-//! the virtual time and its own. Tickets are no promise. A batch computes from its place when to come back, and asks
-//! again then. A ticket that no batch comes with is passed over as soon as a later one is served.
+//! A ticket takes as many tags as its batch's size, and goes by the last of them. The item holds three numbers for each
+//! flow, however many batches wait: a batch's place is the number of tags between the virtual time and its own. Tickets
+//! are no promise. A batch computes from its place when to come back, and asks again then. A ticket that no batch comes
+//! with is passed over as soon as a later one is served.
 //!
 //! The flows are bounded. A ticket that finds no room for a flow joins the one whose last tag is the highest.
 
@@ -23,12 +24,14 @@ pub struct Share {
     weight: u64,
     /// It begins no flow where there are as many.
     most: usize,
+    /// The size of its batch: how many tags its ticket takes.
+    pub(super) size: u64,
 }
 
 /// A flow that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// The tag of its first ticket.
+    /// The first tag of its first ticket.
     pub first: u64,
     /// The tag of its last ticket.
     pub last: u64,
@@ -56,21 +59,26 @@ const UNIT: u64 = 1 << 20;
 
 impl Share {
     /// The flow of all batches, where they are called in order of arrival.
-    pub(super) const ALL: Self = Self { key: 0, weight: 1, most: usize::MAX };
+    pub(super) const ALL: Self = Self { key: 0, weight: 1, most: usize::MAX, size: 1 };
 
     /// The flow of this name with this weight. A changed weight is another flow.
     pub(super) fn of(name: &[&str], weight: u64, most: usize) -> Self {
         let weight = weight.clamp(1, UNIT);
         let hash = digest(&[name, &[weight.to_string().as_str()]].concat());
         let key = hash.get(..8).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or_default();
-        Self { key: 1 + key, weight, most }
+        Self { key: 1 + key, weight, most, size: 1 }
+    }
+
+    /// Returns this share for a batch of this size.
+    pub(super) const fn sized(self, size: u64) -> Self {
+        Self { size, ..self }
     }
 }
 
 impl Flow {
-    /// Adds a ticket.
-    const fn one_more(self) -> Self {
-        Self { last: self.last.saturating_add(self.stride), ..self }
+    /// Adds a ticket of this size.
+    const fn one_more(self, size: u64) -> Self {
+        Self { last: self.last.saturating_add(self.stride.saturating_mul(size)), ..self }
     }
 
     /// Counts the tags after `tag`.
@@ -87,16 +95,21 @@ impl Flow {
 }
 
 impl WaitQueue {
-    /// Counts the batches that wait.
+    /// Sums the sizes of the batches that wait.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         self.flows.values().map(|flow| flow.after(self.served)).sum()
     }
 
-    /// Counts the batches that wait before this ticket.
+    /// Sums the sizes of the batches that wait before this ticket of a share. Of other flows a batch counts if all of
+    /// it is before, as far as the mean size of batches tells.
     #[must_use]
-    pub fn ahead(&self, tag: u64) -> u64 {
-        self.flows.values().map(|flow| flow.between(self.served, tag)).sum()
+    pub fn ahead(&self, tag: u64, share: Share, mean_size: u64) -> u64 {
+        let of = |(key, flow): (&u64, &Flow)| {
+            let all = flow.between(self.served, tag);
+            if *key == share.key { all.saturating_sub(share.size - 1) } else { all - all % mean_size.max(1) }
+        };
+        self.flows.iter().map(of).sum()
     }
 
     /// Returns how many turns ago the queue passed over this ticket, at least.
@@ -115,10 +128,11 @@ impl WaitQueue {
         let own = self.flows.get_key_value(&share.key);
         let joined = own.or_else(|| self.flows.iter().max_by_key(|(_, flow)| flow.last).filter(|_| !has_room));
         if let Some((key, flow)) = joined {
-            return (*key, flow.one_more());
+            return (*key, flow.one_more(share.size));
         }
-        let tag = self.virtual_time(now).saturating_add(UNIT / share.weight);
-        (share.key, Flow { first: tag, last: tag, stride: UNIT / share.weight })
+        let stride = UNIT / share.weight;
+        let first = self.virtual_time(now).saturating_add(stride);
+        (share.key, Flow { first, last: first, stride }.one_more(share.size - 1))
     }
 
     /// Hands out the next ticket of `share`.
@@ -131,10 +145,10 @@ impl WaitQueue {
         flow.last
     }
 
-    /// Hands out the next ticket of a flow that waits.
-    pub(super) fn take_behind(&mut self, key: u64) -> Option<u64> {
+    /// Hands out the next ticket of a flow that waits, this far behind its last one.
+    pub(super) fn take_behind(&mut self, key: u64, behind: u64) -> Option<u64> {
         let flow = self.flows.get_mut(&key)?;
-        *flow = flow.one_more();
+        flow.last = flow.last.saturating_add(behind);
         Some(flow.last)
     }
 
@@ -169,7 +183,7 @@ mod tests {
         tags.sort_unstable();
         for (before, (tag, _)) in (0..).zip(&tags) {
             // Two flows may have one tag.
-            assert!(queue.ahead(*tag).abs_diff(before) <= flows.len() as u64);
+            assert!(queue.ahead(*tag, Share::ALL, 1).abs_diff(before) <= flows.len() as u64);
         }
         tags.into_iter().map(|(_, flow)| flow).collect()
     }
@@ -216,7 +230,7 @@ mod tests {
         .collect();
         let mut anew = WaitQueue::default();
         let first = anew.take(Share::ALL, NOW.plus_ms(900_000));
-        assert!(old.iter().all(|tag| *tag < first && anew.ahead(*tag) == 0));
+        assert!(old.iter().all(|tag| *tag < first && anew.ahead(*tag, Share::ALL, 1) == 0));
     }
 
     proptest! {
@@ -229,7 +243,7 @@ mod tests {
                 if serves && !waiting.is_empty() {
                     waiting.sort_unstable();
                     let (tag, _) = waiting.remove(0);
-                    prop_assert_eq!(queue.ahead(tag), 0);
+                    prop_assert_eq!(queue.ahead(tag, Share::ALL, 1), 0);
                     queue.serve(tag, NOW);
                 } else {
                     let own = share(name, weight);

@@ -23,20 +23,20 @@ fn starts(targets: &[(u64, usize, u64)], shared: bool, places: Option<usize>, un
 /// When the calls of each share start that has batches, all of which come then, at ten calls a second or with these
 /// places of a second each.
 pub(super) fn starts_of(shares: &[(Option<Share>, usize, u64)], places: Option<usize>, until: u64) -> Vec<Vec<u64>> {
-    let gap_ms = places.is_none().then_some(GAP_MS);
-    let most = Limits { in_flight: places, gap_ms, ..Limits::default() };
-    starts_within(most, shares, until, |_, _| ())
+    let rates = places.map_or_else(|| Rates::every(GAP_MS), |_| Rates::default());
+    let most = Limits { in_flight: places, rates, share: None };
+    starts_within(|_, _| most, shares, until, |_, _| ())
 }
 
-/// The same within these limits. The batches come back for the times they are told, early by up to a second. Each gate
-/// that was written is seen, with its time.
+/// The same within these limits of each share's batches. The batches come back for the times they are told, early by up
+/// to a second. Each gate that was written is seen, with its time.
 fn starts_within(
-    most: Limits,
+    most: impl Fn(usize, usize) -> Limits,
     shares: &[(Option<Share>, usize, u64)],
     until: u64,
     mut see: impl FnMut(u64, &Gate),
 ) -> Vec<Vec<u64>> {
-    let places = most.in_flight;
+    let places = most(0, 0).in_flight;
     let mut coming: BinaryHeap<Comes> = BinaryHeap::new();
     for (target, (_, batches, at)) in shares.iter().enumerate() {
         coming.extend((0..*batches).map(|batch| std::cmp::Reverse((*at, target, batch, None))));
@@ -51,7 +51,7 @@ fn starts_within(
             gate = over.iter().filter(|_| places.is_some()).fold(gate, leave);
             ends.pop_first();
         }
-        let limits = Limits { share: shares[target].0, ..most };
+        let limits = Limits { share: shares[target].0, ..most(target, batch) };
         see(now, &gate);
         let (id, asks) = (BatchId::new(format!("{target}-{batch}")), ticket.map_or(Asks::Anew, Asks::With));
         let (at, lease) = (Timestamp(now), Timestamp(now + 60_000));
@@ -62,8 +62,8 @@ fn starts_within(
                 ends.entry(start.0 + 1_000).or_default().push(id);
                 continue;
             }
-            Admission::LinesUp { flow, .. } => {
-                gate = gate.with_ticket(flow).expect("it waits");
+            Admission::LinesUp { flow, behind } => {
+                gate = gate.with_ticket(flow, behind).expect("it waits");
                 let tag = gate.queue.flows[&flow].last;
                 (Some(tag), gate.time_of(tag, limits, lease, at).unwrap_or(at))
             }
@@ -102,6 +102,24 @@ fn so_it_is_with_places_in_flight() {
     println!("with 10 calls in flight the one waits for {before} ms, and for {after} ms where Targets share");
     assert!(before > 800_000, "the one waited {before} ms behind all others");
     assert!(after <= 6_000, "{after} ms");
+}
+
+/// A budget of 60,000 tokens a minute, behind which batches of 1 to 8,000 wait.
+#[test]
+fn a_budget_is_used_whole_whatever_batches_cost_and_however_many_targets_share_it() {
+    let tokens = Rate { of: Unit::Weight, amount: 60_000, burst: 8_000, ..Rate::every(60_000) };
+    let cost = |target: usize, batch: usize| (target * 25 + batch) as u64 * 4_793 % 8_000 + 1;
+    for (targets, batches) in [(1, 500), (20, 25)] {
+        let shares: Vec<_> = (0..targets).map(|n| ((targets > 1).then(|| share(n, 1)), batches, 1_000_000)).collect();
+        let limits =
+            |target, batch| Limits { rates: Rates::of([tokens]).costing(|_| cost(target, batch)), ..Limits::default() };
+        let starts = starts_within(limits, &shares, 9_000_000, |_, _| ());
+        let last = starts.iter().flatten().max().unwrap() - 1_000_000;
+        let all: u64 = (0..targets).flat_map(|n| (0..batches).map(move |batch| cost(n, batch))).sum();
+        println!("{targets} Targets: {all} tokens in {last} ms");
+        assert_eq!(starts.iter().map(Vec::len).sum::<usize>(), 500, "each is called once");
+        assert!((all - 8_000) as f64 >= 0.95 * last as f64, "{targets}: {all} in {last} ms");
+    }
 }
 
 #[test]
@@ -188,8 +206,8 @@ impl Steady {
             let target = Target::new(format!("r:light-{}", n % (self.light * 4)));
             all.push((Some(class(is_urgent).of_target(&target, 1)), 1, begins + LATER_MS + n * 1_000 / self.light));
         }
-        let (limits, mut flows) = (Limits { gap_ms: Some(1_000 / self.rate), ..Limits::default() }, 0);
-        let starts = starts_within(limits, &all, 2_000_000, |_, gate| flows = flows.max(gate.queue.flows.len()));
+        let (limits, mut flows) = (Limits { rates: Rates::every(1_000 / self.rate), ..Limits::default() }, 0);
+        let starts = starts_within(|_, _| limits, &all, 2_000_000, |_, gate| flows = flows.max(gate.queue.flows.len()));
         let counts: Vec<usize> = all.iter().map(|(_, batches, _)| *batches).collect();
         assert_eq!(starts.iter().map(Vec::len).collect::<Vec<_>>(), counts, "each is called once");
         let mut sorted: Vec<u64> = starts.concat();

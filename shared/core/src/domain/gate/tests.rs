@@ -5,16 +5,16 @@ use super::admission::KEPT_MS;
 use super::*;
 use crate::domain::outcome::{Failure, Fault, Reason};
 
-const ONE: Limits = Limits { in_flight: Some(1), gap_ms: None, burst: 0, share: None };
+const ONE: Limits = Limits { in_flight: Some(1), rates: Rates::NONE, share: None };
 
 fn paced(gap_ms: u64) -> Limits {
-    Limits { in_flight: None, gap_ms: Some(gap_ms), ..Limits::default() }
+    Limits { rates: Rates::of([Rate { amount: 1_000 / gap_ms, ..Rate::every(1_000) }]), ..Limits::default() }
 }
 
 fn ask(gate: &Gate, batch: &str, asks: Asks, limits: Limits, now: u64) -> Admission {
     match gate.admit(&BatchId::new(batch), asks, limits, Timestamp(now), Timestamp(now + 10_000)) {
-        Admission::LinesUp { flow, .. } => {
-            let gate = gate.with_ticket(flow).expect("it waits");
+        Admission::LinesUp { flow, behind } => {
+            let gate = gate.with_ticket(flow, behind).expect("it waits");
             let (tag, now) = (gate.queue.flows[&flow].last, Timestamp(now));
             let at = gate.time_of(tag, limits, now.plus_ms(10_000), now).unwrap_or(now);
             Admission::Later { gate: Some(gate), ticket: Some(tag), at }
@@ -126,7 +126,10 @@ fn a_batch_whose_turn_has_come_reserves_its_start_and_before_that_waits_on() {
     let (gate, tickets) = crowd(100, 1_000);
     let (ticket, at) = tickets[20];
     let said = ask(&gate, "b", Asks::With(ticket), paced(100), at.0);
-    assert!(matches!(&said, Admission::Admitted(Some(next), _) if next.queue.ahead(ticket) == 0), "{said:?}");
+    assert!(
+        matches!(&said, Admission::Admitted(Some(next), _) if next.queue.ahead(ticket, Share::ALL, 1) == 0),
+        "{said:?}"
+    );
     let said = ask(&gate, "b", Asks::With(ticket), paced(100), at.0 - 1);
     assert_eq!(said, Admission::Later { gate: None, ticket: Some(ticket), at });
 }
@@ -166,7 +169,7 @@ fn a_ticket_that_no_batch_comes_with_costs_its_own_turn_only() {
     let (after, at) = tickets[51];
     let said = ask(&gate, "b", Asks::With(after), paced(100), at.0);
     let Admission::Admitted(Some(next), start) = said else { panic!("those before never came: {said:?}") };
-    assert_eq!((start, next.queue.ahead(tickets[60].0)), (at, 8));
+    assert_eq!((start, next.queue.ahead(tickets[60].0, Share::ALL, 1)), (at, 8));
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod observe;
 mod pass;
 
 use super::Error;
+use crate::domain::batch::Batch;
 use crate::domain::gate::{Gate, IN_PLACE_MS, Limits, Scope, Ticket};
 use crate::domain::id::Target;
 use crate::domain::outcome::Reason;
@@ -140,4 +141,12 @@ pub(super) fn gates(route: &Route, of: &Target) -> Vec<(Scope, Limits)> {
         .into_iter()
         .chain([(Scope::Route(route.name.clone()), route.limits())])
         .collect()
+}
+
+/// Returns the gates that a call of this batch passes, with its share and its cost.
+pub(super) fn gates_of(route: &Route, batch: &Batch) -> impl Iterator<Item = (Scope, Limits)> {
+    gates(route, &batch.target).into_iter().map(|(scope, limits)| {
+        let share = route.share(scope.of(), &batch.target, batch.priority);
+        (scope, Limits { share, rates: limits.rates.costing(|of| batch.cost(of)), ..limits })
+    })
 }

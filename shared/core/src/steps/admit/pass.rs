@@ -1,6 +1,6 @@
 //! The way in: every gate before a call, one after the other.
 
-use super::{Away, Gatekeeper, Held, Passed, TRIES, Wait, gates};
+use super::{Away, Gatekeeper, Held, Passed, TRIES, Wait, gates_of};
 use crate::domain::batch::Batch;
 use crate::domain::gate::{Admission, Asks, Gate, IN_PLACE_MS, LOOK_MS, Limits, Of, Scope, Ticket};
 use crate::domain::id::SessionId;
@@ -63,9 +63,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
         // A batch has one ticket, so it has its turn at one gate. Where its Target has a rate, it is that one.
         let mut paced: Option<(Scope, Option<Timestamp>)> = None;
         let mut seen_open = Timestamp(0);
-        for (scope, limits) in gates(route, &batch.target) {
-            let share = route.share(scope.of(), &batch.target, batch.priority);
-            let limits = Limits { share, ..limits };
+        for (scope, limits) in gates_of(route, batch) {
             let ahead_ms = start.since(self.env.now());
             if ahead_ms > 0 {
                 // The next gate's time would be past, and calls too near to each other there.
@@ -82,7 +80,9 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                         self.leave(&held, &batch.id).await?;
                         return Ok(None);
                     }
-                    paced = limits.gap_ms.filter(|_| scope.of() == Of::Target).map(|_| (scope.clone(), place.drains));
+                    paced = Some(limits.rates)
+                        .filter(|rates| !rates.is_none() && scope.of() == Of::Target)
+                        .map(|_| (scope.clone(), place.drains));
                     start = start.max(place.start);
                     if scope == route.pause_scope(&batch.target) {
                         seen_open = place.seen;
@@ -148,8 +148,8 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                         return Ok(Went::Through(place));
                     }
                 }
-                Admission::LinesUp { flow, stride } => {
-                    if let Some(gate) = self.store.take_ticket(scope, flow, stride).await?
+                Admission::LinesUp { flow, behind } => {
+                    if let Some(gate) = self.store.take_ticket(scope, flow, behind).await?
                         && let Some(tag) = gate.queue.flows.get(&flow).map(|flow| flow.last)
                     {
                         asks = Asks::With(tag);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use groupage_core::domain::gate::{Admission, Asks, IN_PLACE_MS, Limits, Scope};
+use groupage_core::domain::gate::{Admission, Asks, IN_PLACE_MS, Limits, Rates};
 use groupage_tests::prelude::*;
 use tokio::sync::Semaphore;
 
@@ -18,7 +18,7 @@ fn scope(name: &str, round: u64) -> Scope {
 }
 
 fn in_flight() -> Limits {
-    Limits { in_flight: Some(IN_FLIGHT), gap_ms: None, ..Limits::default() }
+    Limits { in_flight: Some(IN_FLIGHT), ..Limits::default() }
 }
 
 /// Tries to pass until the gate itself says yes or no.
@@ -43,8 +43,8 @@ async fn line_up(store: &impl Store, scope: &Scope, batch: &BatchId, limits: Lim
         let (next, time) = match gate.admit(batch, Asks::Anew, limits, NOW, NOW.plus_ms(60_000)) {
             Admission::Admitted(next, start) => (next, (start, None)),
             Admission::Later { gate: next, ticket, at } => (next, (at, ticket)),
-            Admission::LinesUp { flow, stride } => {
-                let Some(taken) = store.take_ticket(scope, flow, stride).await.unwrap() else { continue };
+            Admission::LinesUp { flow, behind } => {
+                let Some(taken) = store.take_ticket(scope, flow, behind).await.unwrap() else { continue };
                 let tag = taken.queue.flows[&flow].last;
                 return (taken.time_of(tag, limits, NOW.plus_ms(60_000), NOW).unwrap_or(NOW), Some(tag));
             }
@@ -82,10 +82,7 @@ pub async fn no_two_calls_get_one_time<S: Store + Send + 'static>(store: &Arc<S>
     let scope = scope("paced", round);
     let starts = all_at_once(|n| {
         let (store, scope, batch) = (Arc::clone(store), scope.clone(), BatchId::new(format!("b{n}")));
-        async move {
-            line_up(&*store, &scope, &batch, Limits { in_flight: None, gap_ms: Some(GAP_MS), ..Limits::default() })
-                .await
-        }
+        async move { line_up(&*store, &scope, &batch, Limits { rates: Rates::every(GAP_MS), ..Limits::default() }).await }
     });
     let mut starts: Vec<(Timestamp, Option<u64>)> = starts.await;
     starts.sort();

@@ -26,6 +26,7 @@ fn batch(status: Status) -> Batch {
         traits: None,
         attempts: 2,
         undone: 1,
+        weight: Some(61_000),
         excused: None,
         omitted: None,
         apart: None,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::gate::{Admission, Asks, BreakerPolicy, Event, Gate, Limits, Now, Sent};
+use crate::domain::gate::{Admission, Asks, BreakerPolicy, Event, Gate, Limits, Now, Rates, Sent};
 use crate::domain::id::Target;
 
 const MINUTE_MS: u64 = 60_000;
@@ -141,11 +141,11 @@ fn an_answer_closes_it_and_calls_recover_slowly_at_first() {
     let mut breaker = half_open();
     answer(&mut breaker, "b4", 16_500);
     assert!(breaker.streak.is_none() && decide(&mut breaker, "a", 16_501) == Decision::Allow);
-    let gap = |limits: Limits, after_ms: u64| breaker.slowed(limits, Timestamp(16_500 + after_ms)).gap_ms;
+    let gap = |limits: Limits, after_ms: u64| breaker.slowed(limits, Timestamp(16_500 + after_ms)).rates.gap_ms();
     let unlimited = Limits::default();
     let gaps = [0, 5_000, 10_000, 45_000, 50_000].map(|ms| gap(unlimited, ms));
     assert_eq!(gaps, [Some(1_000), Some(500), Some(250), Some(1), None]);
-    let limited = Limits { gap_ms: Some(300), ..unlimited };
+    let limited = Limits { rates: Rates::every(300), ..unlimited };
     assert_eq!([0, 10_000, 50_000].map(|ms| gap(limited, ms)), [Some(1_000), Some(300), Some(300)]);
 }
 

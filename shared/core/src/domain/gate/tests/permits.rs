@@ -84,7 +84,7 @@ fn a_permit_that_is_kept_for_a_wait_lasts_longer_and_never_shorter() {
 
 #[test]
 fn permits_are_taken_in_the_order_of_the_tickets() {
-    let two = Limits { in_flight: Some(2), gap_ms: None, ..Limits::default() };
+    let two = Limits { in_flight: Some(2), ..Limits::default() };
     let (gate, _) = admitted(&Gate::default(), "a", two, 101_000);
     let (gate, _) = admitted(&gate, "b", two, 101_000);
     let (gate, first, _) = waits(&gate, "c", two, 101_001);
@@ -145,7 +145,7 @@ fn those_that_wait_for_permits_come_back_by_how_long_calls_hold_them() {
 
 #[test]
 fn beside_a_limit_on_permits_calls_keep_the_distance_of_the_rate() {
-    let both = Limits { in_flight: Some(3), gap_ms: Some(1_000), ..Limits::default() };
+    let both = Limits { in_flight: Some(3), rates: Rates::every(1_000), share: None };
     let (mut gate, mut now, mut starts, mut waiting) = (Gate::default(), 101_000, Vec::new(), Vec::new());
     for n in 0..10 {
         waiting.push((format!("b{n}"), Asks::Anew));

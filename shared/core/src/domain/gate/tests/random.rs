@@ -57,7 +57,7 @@ proptest! {
                 }
                 Event::Returns { .. } | Event::Vanishes { .. } => continue,
             };
-            match ask(&gate, &batch, asks, paced(gap_ms), clock) {
+            match ask(&gate, &batch, asks, Limits { rates: Rates::every(gap_ms), ..Limits::default() }, clock) {
                 Admission::Admitted(next, start) => {
                     gate = next.unwrap_or(gate);
                     prop_assert!(start.0 >= clock, "no call starts in the past");
@@ -83,7 +83,7 @@ proptest! {
     fn no_more_are_in_flight_than_may_be_and_all_that_wait_pass_in_the_end(
         events in proptest::collection::vec((0_u64..300, any::<bool>()), 1..150), most in 1_usize..5,
     ) {
-        let limits = Limits { in_flight: Some(most), gap_ms: None, ..Limits::default() };
+        let limits = Limits { in_flight: Some(most), ..Limits::default() };
         let (mut gate, mut now) = (Gate::default(), 10_000);
         let (mut inside, mut waiting): (Vec<String>, Vec<(String, Asks)>) = (Vec::new(), Vec::new());
         let mut events = events.into_iter().enumerate();
