@@ -3,8 +3,8 @@
 //! For each rate the limiter stores one number: the theoretical arrival time (TAT) of the next call, in microseconds. A
 //! call may start when the TAT and its cost are at most a burst ahead, and moves the TAT by its cost. So in any window
 //! of time at most as many units start as the rate allows, and the burst. A call passes all rates of a limiter at once.
-//! Its size says how much of the wait queue it takes. A reservation is a start some milliseconds ahead: its caller waits
-//! for it in place, and a reservation that no call uses costs its own units only.
+//! Its size says how much of the wait queue it takes. A reservation is a start some milliseconds ahead: its caller
+//! waits for it in place, and a reservation that no call uses costs its own units only.
 
 use std::collections::BTreeMap;
 use std::fmt;
