@@ -1,6 +1,6 @@
 //! What numbers a command line may hold where clap has no range of its own.
 
-/// A simulation that is not over after an hour has hung.
+/// A simulation in which no task settles for an hour has hung.
 pub const MOST_SECONDS: u64 = 3_000;
 
 /// How many work at once.

@@ -28,7 +28,7 @@ pub enum Error {
     #[error("the scenario's route is none: {0}")]
     Routes(groupage_core::routes::Error),
     /// Tasks are left that nothing moves.
-    #[error("only {settled} of {tasks} tasks are settled after an hour")]
+    #[error("only {settled} of {tasks} tasks are settled, and none in the last hour")]
     Stuck {
         /// How many are settled.
         settled: u64,
@@ -131,9 +131,9 @@ async fn until_done(
 ) -> Result<Duration, Error> {
     const LOOK: Duration = Duration::from_millis(100);
     let begun = Instant::now();
-    let mut took = None;
+    let (mut took, mut known, mut moved) = (None, 0, begun);
     while took.is_none() || stop_after.is_some() || !world.queues.are_empty() {
-        if begun.elapsed() > patience {
+        if moved.elapsed() > patience {
             return Err(Error::Stuck { settled: world.report.settled(), tasks });
         }
         if let Some(stopped) = stop_after.filter(|stop_after| begun.elapsed() >= *stop_after) {
@@ -142,6 +142,9 @@ async fn until_done(
         sleep(LOOK).await;
         let settled = world.report.settled();
         progress(settled);
+        if settled > known {
+            (known, moved) = (settled, Instant::now());
+        }
         if took.is_none() && settled >= tasks as u64 {
             took = Some(begun.elapsed());
         }
