@@ -141,7 +141,8 @@ def test_a_number_that_never_comes_is_named_and_given_up(stack):
     stack.says("lane", "show", "entries", "key-2", text="the number that it waits for has not come")
     stack.says("lane", "stopped", "entries", text="key-2")
     assert "key-2" in stack.groupage("status") and "stands still" in stack.overview()
-    stack.groupage("lane", "skip", "entries", "key-2", 4)
+    wrong = stack.run("lane", "skip", "entries", "key-2", 4)
+    assert wrong.returncode == 0 and "does not wait for number 4: nothing was given up" in wrong.stderr, wrong
     assert "queued" in stack.groupage("status", "task", "entry-5"), "that number is not the one that is missing"
     for _ in range(2):
         stack.groupage("lane", "skip", "entries", "key-2", 1)

@@ -8,7 +8,7 @@ use groupage_core::domain::Timestamp;
 use groupage_core::domain::id::{LaneId, RouteName, TaskId, Turn};
 use groupage_core::domain::lane::{Lane, State, missing_since};
 use groupage_core::ports::{Env, Lanes};
-use groupage_core::steps::lane::{Ordering, Resumed, Shown};
+use groupage_core::steps::lane::{Ordering, Resumed, Shown, Skipped};
 use serde::Serialize;
 
 use crate::output::{Ending, Output, after_step};
@@ -94,7 +94,10 @@ async fn act(options: &Args, name: Option<&str>, output: &Output) -> Result<Endi
             }
         }
         Command::Skip { key, number, .. } => {
-            ordering.skip(&LaneId::of(&route, key), Turn(*number)).await?;
+            let skipped = ordering.skip(&LaneId::of(&route, key), Turn(*number)).await?;
+            if matches!(skipped, Skipped::NotMissing(_)) {
+                output.warning(&format!("order key `{key}` does not wait for number {number}: nothing was given up"));
+            }
             show(&ordering, &route, key, 10, output).await
         }
     }
