@@ -22,7 +22,7 @@ const LINGERS_MS: u64 = 75_000;
 /// A process that has seen its limiter open claims its batch within so long without another look, in milliseconds.
 const JUST_NOW_MS: u64 = 50;
 
-/// From when on a pause that was written at `from` holds for each call: before that one may come that had looked.
+/// Returns from when on a pause that was written at `from` holds for each call: one that had looked may come before.
 fn heeded_from(world: &World, from: Instant) -> u64 {
     // The claim and the way to the downstream.
     world.env.moment(from).0 + JUST_NOW_MS + 2 * world.setting().latency_ms

@@ -121,7 +121,7 @@ fn line(batches: usize, limits: [&str; 2], is_pulled: bool, push_lag_ms: u64, mu
     })
 }
 
-/// By then all batches are called whose limit was raised after twenty seconds.
+/// The time by which all batches are called whose limit was raised after twenty seconds.
 const RAISED_MS: u64 = 20_000 + 120_000 + 20_000;
 
 #[test]

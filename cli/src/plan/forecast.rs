@@ -20,7 +20,7 @@ pub struct Batch {
     pub priority: u8,
     /// Of the payloads of the others.
     pub bytes: u64,
-    /// What the others weigh.
+    /// The weight of the others.
     pub weight: u64,
     /// When its first task came, in milliseconds after the first of all.
     pub came_ms: u64,

@@ -97,7 +97,7 @@ fn needs(visit: &Visit<'_>, depths: &[Depth], gates: &[(RouteName, Seen)]) -> Ve
     needs
 }
 
-/// What nothing moves before a person does: order keys that stand still, and tasks whose route is gone.
+/// The things that nothing moves before a person does: order keys that stand still, and tasks whose route is gone.
 fn hidden(crowd: &Crowd) -> Vec<Need> {
     let stopped = crowd.stopped.iter().map(|lane| {
         let (route, key) = (lane.route(), lane.key());

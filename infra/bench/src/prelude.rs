@@ -1,4 +1,4 @@
-//! What most benchmarks speak of: the stacks that they run on, what they are asked for, and how they tell.
+//! Names that most benchmarks use: the stacks that they run on, their options, and their output.
 
 pub(crate) use embedded::{Ports, Stack, Storage};
 pub(crate) use groupage_aws::{Dynamo, Meter, Sqs, System};

@@ -1,4 +1,4 @@
-//! What almost every model speaks of: the words of the glossary, the ports with what they answer, and the harness.
+//! Names that almost every model uses: the words of the glossary, the ports with their answers, and the harness.
 
 pub(crate) use groupage_core::domain::message::{Elect, Election, Group, Handle};
 pub(crate) use groupage_core::domain::tracker::{Change, GROUP_SIZE, Node, NodeId};

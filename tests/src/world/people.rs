@@ -36,7 +36,7 @@ impl World {
         lanes.filter(|(lane, waiting)| *waiting > 0 && is_stopped(lane)).map(|(lane, _)| lane).collect()
     }
 
-    /// When nothing else is under way, a person looks after them.
+    /// Looks after them once nothing else is under way, as a person does.
     pub(super) fn somebody_lets_lanes_go_on(&self) -> bool {
         let (now, stands_ms) = (self.env.now(), self.setting.expires.map_or(0, |expires| expires.standstill_ms));
         let mut stopped = self.stopped_lanes();

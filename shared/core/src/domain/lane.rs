@@ -88,7 +88,7 @@ pub struct Lane {
     pub is_resuming: bool,
     /// Rises with every write.
     pub revision: Revision,
-    /// When it was written last, or since when it stands still.
+    /// The time when it was written last, or since which it stands still.
     pub active_at: Timestamp,
 }
 
@@ -125,7 +125,7 @@ pub const MAX_AHEAD: u64 = 1_000_000;
 /// A number that a lane has missed for this long may never come.
 const MISSING_MS: u64 = 60_000;
 
-/// Since when a lane has missed a number that may never come.
+/// Returns the time since when a lane has missed a number that may never come.
 pub const fn missing_since(now: Timestamp) -> Timestamp {
     Timestamp(now.0.saturating_sub(MISSING_MS))
 }

@@ -73,7 +73,7 @@ impl Reason {
 
 /// Why a member fails or goes round again of which an answer says nothing.
 pub const NO_RESULT: &str = "no_result";
-/// Why a call failed that was not answered in time: the downstream may work on.
+/// The reason of a call that was not answered in time: the downstream may work on.
 pub const TIMEOUT: &str = "timeout";
 /// Why a task fails of which the last call that it may be part of has lost its worker.
 pub const WORKER_LOST: &str = "worker_lost";
@@ -94,9 +94,9 @@ pub enum Said {
     Failed(Reason),
     /// Not now.
     Retry {
-        /// Why.
+        /// The reason.
         reason: Reason,
-        /// How long the downstream asked to be left alone with it, in milliseconds.
+        /// The time for which the downstream asked to be left alone with it, in milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         asked_ms: Option<u64>,
     },

@@ -33,7 +33,7 @@ pub struct ResponseMapping {
     succeeded: Option<Expression>,
     /// In an entry that did not succeed: whether another attempt may help. Absent: it may not.
     retryable: Option<Expression>,
-    /// In an entry to retry: for how many seconds at least it is left alone.
+    /// Seconds for which an entry to retry is left alone at least.
     retry_after: Option<Expression>,
     /// In an entry that did not succeed: a short token that says why (letters, digits, `_`, `-`, `.`, `:`).
     reason: Option<Expression>,
@@ -58,7 +58,7 @@ struct ItemFailure {
 struct OwnResult {
     id: String,
     status: OwnStatus,
-    /// For how many seconds at least it is left alone; what is no number says nothing.
+    /// The seconds for which it is left alone at least; anything but a number says nothing.
     #[serde(default)]
     retry_after: serde_json::Value,
     /// Why it did not succeed; what is no text says nothing.
@@ -343,3 +343,6 @@ fn add(said: &mut BTreeMap<TaskId, Said>, id: TaskId, one: Said) -> Result<(), U
 fn all_succeeded(members: &[TaskId]) -> BTreeMap<TaskId, Said> {
     members.iter().map(|id| (id.clone(), Said::Succeeded)).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,7 @@ mod expression;
 mod file;
 mod growth;
 mod limited;
+mod limits;
 mod members;
 mod mistake;
 mod rendering;
@@ -32,7 +33,8 @@ pub use closing::Closing;
 pub use doubts::Doubt;
 pub use downstream::{Downstream, HeaderValue, Http, Secret};
 pub use expression::Expression;
-pub use file::{File, Notify, OnReject, Pause, schema};
+pub use file::{File, Notify, OnReject, schema};
+pub use limits::Pause;
 use sharing::Sharing;
 pub use targets::Settings;
 
@@ -94,9 +96,9 @@ pub struct Route {
     otherwise: Otherwise,
     /// How many of its calls may be in flight.
     pub in_flight: Option<usize>,
-    /// For how long a call that timed out still counts as in flight, in milliseconds.
+    /// The time for which a call that timed out still counts as in flight, in milliseconds.
     pub keep_timed_out_ms: u64,
-    /// How many of its calls start in a time.
+    /// The rates at which its calls start.
     pub rates: Rates,
     sharing: Option<Sharing>,
     /// Whose calls a `Retry-After` holds back.
@@ -144,7 +146,7 @@ impl Route {
         self.ordered.is_some()
     }
 
-    /// Whether its tasks bring their numbers along.
+    /// Returns whether its tasks bring their numbers along.
     #[must_use]
     pub fn is_numbered(&self) -> bool {
         self.ordered.as_ref().is_some_and(|ordered| ordered.sequence.is_some())

@@ -21,7 +21,7 @@ pub struct Settings {
     pub closing: Option<Closing>,
     /// How many calls for the Target may be in flight; `None` is no limit.
     pub in_flight: Option<usize>,
-    /// How many calls for the Target start in a time.
+    /// The rates at which calls for the Target start.
     pub rates: Rates,
 }
 
@@ -145,7 +145,7 @@ fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Resu
 }
 
 impl Entry {
-    /// With what their route says of all others, within the bursts of its rates.
+    /// Compiles it with the settings that its route has for all others, within the bursts of its rates.
     pub(super) fn compile(self, usual: &Settings, rates: &Rates) -> Exception {
         let Batch { max_items, max_bytes, wait_ms, min_items, quiet_ms, max_weight, close_at } = self.batch;
         let Limits { in_flight_per_target, calls_per_second_per_target } = self.limits;

@@ -16,13 +16,13 @@ pub type Ports = Recorder<Op, Told>;
 /// An answer, and when it was given.
 #[derive(Clone, Debug, Hash)]
 pub struct Told {
-    /// When, in milliseconds.
+    /// The time, in milliseconds.
     pub at: u64,
-    /// What.
+    /// The answer.
     pub answer: Answer,
 }
 
-/// What a step is told.
+/// Returns an answer that carries this value.
 pub fn told<T: Clone + Debug + Send + Sync + 'static>(value: T) -> Answer {
     Answer::of(Kept::new(value))
 }
@@ -79,11 +79,11 @@ pub enum Op {
 pub struct Sent {
     /// What it says.
     pub body: Kept<Body>,
-    /// For how long it is hidden at first, in milliseconds.
+    /// The time for which it is hidden at first, in milliseconds.
     pub delay_ms: u64,
 }
 
-/// What begins a step: a message, or the time for sweep.
+/// The beginning of a step: a message, or the time for sweep.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// To register-task: the tasks with these numbers, in one event.
@@ -174,7 +174,7 @@ impl Op {
         }
     }
 
-    /// Whether it is about a gate: most others are of one batch alone.
+    /// Returns whether it is about a gate: most others are of one batch alone.
     pub const fn is_of_a_gate(&self) -> bool {
         matches!(self, Self::Gate(_) | Self::StoreGate(..) | Self::TakeTicket(..) | Self::GiveBack(..))
     }

@@ -15,9 +15,9 @@ use super::process::number;
 use crate::harness::act::Plain;
 use crate::prelude::*;
 
-/// How long a call takes, in milliseconds.
+/// The time that a call takes, in milliseconds.
 pub const CALL_MS: u64 = 500;
-/// What a downstream asks for that wants to be left alone, in milliseconds.
+/// The pause that a downstream asks for, in milliseconds.
 pub const RETRY_AFTER_MS: u64 = 5_000;
 
 impl Ports {

@@ -18,17 +18,17 @@ use crate::harness::histories::{self, Calls};
 use crate::harness::kept::fresh_name;
 use crate::prelude::*;
 
-/// Between two sweeps, in milliseconds.
+/// The time between two sweeps, in milliseconds.
 pub const SWEEP_MS: u64 = 61_000;
 
-/// How a process begins.
+/// The beginning of a process.
 #[derive(Clone, Debug, Hash, PartialEq, Eq)]
 pub struct Origin {
     /// The message that it was given.
     pub body: Kept<Body>,
-    /// Whether that may have been handled before.
+    /// Set if that may have been handled before.
     pub redelivered: bool,
-    /// When it begins, in milliseconds.
+    /// The time when it begins, in milliseconds.
     pub at: u64,
     /// The number of the fresh name that the process may give.
     pub name: u8,
@@ -37,7 +37,7 @@ pub struct Origin {
 /// A process between two I/Os.
 pub type Process = histories::Process<Steps>;
 
-/// What a process has learnt or done.
+/// The knowledge of a process, and what it has done.
 #[derive(Clone, Copy, Debug)]
 pub struct Learnt {
     /// The holder that it has signalled last, and by which shard's lock that leads.
@@ -191,7 +191,7 @@ impl Calls for Steps {
     }
 }
 
-/// Whether this is a batch as a claim writes it.
+/// Returns whether this is a batch as a claim writes it.
 pub const fn is_claim(batch: &Batch) -> bool {
     matches!(batch.status, Status::InProgress { .. })
 }

@@ -79,7 +79,7 @@ impl Batch {
         }
     }
 
-    /// What it comes to once it is [excused](Self::excused_by).
+    /// Judges it once it is [excused](Self::excused_by).
     pub fn unlucky(
         &self,
         members: &[Attempted],

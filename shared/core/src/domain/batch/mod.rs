@@ -80,7 +80,7 @@ pub struct Batch {
     pub bytes: u64,
     /// The highest priority of its members, once these are final.
     pub priority: u8,
-    /// What its members weigh together, once these are final; `None`: one each.
+    /// The weight of its members together, once these are final; `None`: one each.
     pub weight: Option<u64>,
     /// While it is filled: the traits of those candidates that have some.
     pub traits: Option<Box<BTreeMap<TaskId, Traits>>>,

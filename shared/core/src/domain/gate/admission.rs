@@ -33,7 +33,7 @@ pub enum Admission {
     LinesUp {
         /// The flow.
         flow: u64,
-        /// How far its ticket is behind the last one.
+        /// The distance of its ticket from the last one.
         behind: u64,
     },
     /// It waits.

@@ -115,7 +115,7 @@ pub struct Ticket {
 pub struct Limits {
     /// Calls in flight; `None` is no limit.
     pub in_flight: Option<usize>,
-    /// How many calls start in a time, and how much they carry.
+    /// The rates at which calls start.
     pub rates: Rates,
     /// Which flow of the wait queue the batch belongs to; `None`: batches are called in order of arrival.
     pub share: Option<Share>,

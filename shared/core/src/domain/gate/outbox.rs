@@ -20,16 +20,16 @@ pub struct OutageOutbox {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct OutboxEntry {
-    /// When the first call failed that it began with. With the scope of its limiter it names the outage.
+    /// The time of the first failure. With the scope of its limiter it names the outage.
     pub since: Timestamp,
-    /// When the breaker opened.
+    /// The time when the breaker opened.
     pub began: Timestamp,
-    /// Why the call failed that it began with.
+    /// The reason of the first failure.
     pub reason: Reason,
     /// Set if people are notified that it began.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_notified: bool,
-    /// When a call was answered, or a person let calls go on.
+    /// The time when a call was answered, or a person let calls go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
     /// The queue has refused it: not before this time again.
@@ -49,11 +49,11 @@ pub enum Event {
 /// The result of sending one notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Of the outage that [began](OutboxEntry::since) then.
+    /// The [first failure](OutboxEntry::since) of its outage.
     pub since: Timestamp,
-    /// What it tells.
+    /// The event that it tells of.
     pub event: Event,
-    /// Whether its queue took it.
+    /// Set if its queue took it.
     pub is_sent: bool,
 }
 

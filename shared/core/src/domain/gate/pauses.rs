@@ -21,7 +21,7 @@ pub struct Pauses {
     /// Those of single Targets.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub targets: BTreeMap<Target, Pause>,
-    /// When a person let all calls go on last: no outage is older to those that wait.
+    /// The time when a person let all calls go on last: no outage is older to those that wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed: Option<Timestamp>,
 }
@@ -30,9 +30,9 @@ pub struct Pauses {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Pause {
-    /// Since when.
+    /// The time when it began.
     pub since: Timestamp,
-    /// What the person said who began it, or what is to be changed.
+    /// The reason that the person gave, or the change that is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::time::Timestamp;
 
-/// What a rate counts.
+/// The unit that a rate counts.
 #[derive(
     Clone,
     Copy,
@@ -39,14 +39,14 @@ pub enum Unit {
     Items,
     /// The bytes of its items' payloads.
     Bytes,
-    /// What its items weigh together: the sum of the route's `batch.weight`.
+    /// The weight of its items together: the sum of the route's `batch.weight`.
     Weight,
 }
 
 /// Units in a window of time, and the burst beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// What it counts.
+    /// The unit that it counts.
     pub of: Unit,
     /// Units in a window, at least 1.
     pub amount: u64,

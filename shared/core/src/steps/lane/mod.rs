@@ -56,7 +56,7 @@ pub enum Resumed {
     Unknown,
 }
 
-/// What became of the wish to give a missing number up.
+/// The result of giving up a missing number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Skipped {
     /// The first task that waited has the turn.

@@ -41,7 +41,7 @@ pub struct Breaker {
     /// The failures since the last answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub streak: Option<Streak>,
-    /// When it closed, or a person let calls go on: from then on they start slowly.
+    /// The time when it closed, or a person let calls go on: from then on they start slowly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovering_since: Option<Timestamp>,
     /// Calls whose last failure was their own fault, and is not counted yet.
@@ -65,11 +65,11 @@ pub enum State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Streak {
-    /// When the first of them was.
+    /// The time of the first of them.
     pub since: Timestamp,
     /// Their number; of an open breaker only those of probes are counted.
     pub failures: u32,
-    /// Why the last one failed.
+    /// The reason of the last one.
     pub reason: Reason,
     /// The last answers in a row that the route's settings could not read.
     pub unreadable: u32,
@@ -82,7 +82,7 @@ pub struct Streak {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Outage {
-    /// When the breaker opened.
+    /// The time when the breaker opened.
     pub since: Timestamp,
     /// The number of probes that have begun.
     pub probes: u32,
@@ -98,7 +98,7 @@ pub struct Outage {
 pub struct Probe {
     /// The batch that makes it.
     pub batch: BatchId,
-    /// Until when it may take.
+    /// The end of its lease.
     pub until: Timestamp,
 }
 
@@ -107,9 +107,9 @@ pub struct Probe {
 pub struct FailureClass {
     /// Set if a failure of this call was its own fault: an earlier one that was not counted yet, or this one.
     pub is_own_fault: bool,
-    /// Since when no call was answered.
+    /// The time since which no call was answered.
     pub since: Timestamp,
-    /// When to come back at the earliest and at the latest, if the limiter says so.
+    /// The earliest and the latest time to come back, if the limiter says so.
     pub back: Option<(Timestamp, Timestamp)>,
     /// Set if the breaker opens with it.
     pub begins_outage: bool,
