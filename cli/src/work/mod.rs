@@ -238,6 +238,7 @@ impl Post {
                 if let Some(followed) = &counts.followed {
                     entry::followed(&self.stack.spans, &batch.id, followed);
                 }
+                counts.interrupted.iter().for_each(|failure| log(failure));
                 counts.into()
             }
             Outcome::CallAgain { reason, .. } => Ended::CallAgain { reason },

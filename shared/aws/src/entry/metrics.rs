@@ -137,6 +137,7 @@ impl Counts {
         self.add(Metric::ItemsUnknown, settled.unknown_items);
         self.add_repeated(settled);
         self.add(Metric::EventsUnknown, settled.unknown_events);
+        self.add(Metric::RecordsFailed, usize::from(settled.interrupted.is_some()));
     }
 
     /// Adds what an outcome meant to those behind its members, and what became of its notices. A worker that repeats a

@@ -300,7 +300,10 @@ fn log_outcome<S, Q, E>(stack: &Stack<S, Q, E>, batch: &BatchId, outcome: &Outco
     if let Some(followed) = &counts.followed {
         spans::followed(&stack.spans, batch, followed);
     }
-    let process::Counts { untold, undeliverable, refusal, .. } = counts;
+    let process::Counts { untold, undeliverable, refusal, interrupted, .. } = counts;
+    if let Some(failure) = interrupted {
+        warn!(%batch, %failure, "the follow-up was interrupted; its message will come again");
+    }
     let refusal = refusal.as_deref().unwrap_or_default();
     if *untold > 0 {
         warn!(%batch, untold, refusal, "notices are refused; the batch remembers which, and they are sent again");

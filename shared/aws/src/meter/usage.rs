@@ -182,14 +182,6 @@ impl Usage {
             .into_iter()
             .fold(Capacity::default(), |sum, one| Capacity { read: sum.read + one.read, write: sum.write + one.write })
     }
-
-    /// Read units of the indexes that sweep looks through in every round, be there tasks or not: they cost by the
-    /// minute, not by the task.
-    pub fn looked_through(&self) -> Units {
-        [Place::Filed, Place::Unfinished, Place::Due, Place::ListsDue, Place::StreamsDue]
-            .into_iter()
-            .fold(Units::default(), |sum, place| sum + self.at(place).read)
-    }
 }
 
 impl Requests {

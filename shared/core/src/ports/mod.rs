@@ -49,7 +49,7 @@ pub use trackers::{Added, Cleared, Looked, Marked, Opened, Trackers};
 pub use unasked::Unasked;
 
 /// A port did not answer.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The service has more to do than it bears, and has not done this: asking less of it helps.
     #[error("{what}: {why}")]

@@ -43,7 +43,7 @@ use crate::ports::{self, Destination, Env, Freshness, Outgoing, Tasks};
 
 /// A step or a call could not finish: its message comes again, or it may be repeated. Mostly a port did not answer,
 /// which the calls therefore do not say.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A port did not answer.
     #[error(transparent)]

@@ -94,14 +94,15 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// Derives what follows from an outcome, if this pass recorded one. It needs no claim.
     ///
     /// # Errors
-    /// A port did not answer; it may be repeated, and sweep repeats it.
+    /// A port did not answer before an outcome was recorded.
     pub(super) async fn settle(&self, stage: Stage<Recorded>) -> Result<Outcome, Error> {
         match stage {
             Ok(recorded) | Err(Stop::Recorded(recorded)) => {
                 let Recorded { batch, traces } = recorded;
                 let Self { store, outbox, env, .. } = *self;
                 let route = self.route(&batch)?;
-                follow_up(store, outbox, env, route, &batch, Some(traces)).await.map(Outcome::Settled)
+                let followed = follow_up(store, outbox, env, route, &batch, Some(traces)).await;
+                Ok(Outcome::Settled(followed.unwrap_or_else(|error| Counts::interrupted(&batch, error))))
             }
             Err(Stop::Ended(outcome)) => Ok(outcome),
             Err(Stop::Failed(error)) => Err(error),

@@ -48,9 +48,23 @@ pub struct Counts {
     /// Members, and tasks that failed with them, whose notice was refused; the batch remembers them.
     pub untold: usize,
     /// What the first queue that refused one said.
-    pub refusal: Option<String>,
+    pub refusal: Option<Box<str>>,
     /// What there is to tell a collector of traces; `None` if nothing was left to do.
     pub followed: Option<Box<Followed>>,
+    /// The error that interrupted the follow-up of an outcome that this pass recorded: a repeat finishes it, and counts
+    /// no member again.
+    pub interrupted: Option<Box<Error>>,
+}
+
+impl Counts {
+    /// Counts the members of a settled batch whose follow-up was interrupted.
+    pub(super) fn interrupted(batch: &Batch, error: Error) -> Self {
+        let counted = match &batch.status {
+            Status::Settled { results, .. } => count(batch, results),
+            _ => Self::default(),
+        };
+        Self { interrupted: Some(error.into()), ..counted }
+    }
 }
 
 /// What one pass came to.
@@ -185,7 +199,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Settlin
                     refusal
                 }
             };
-            came.counts.refusal.get_or_insert_with(|| refusal.to_string());
+            came.counts.refusal.get_or_insert_with(|| refusal.to_string().into());
         }
         came.left.unreturned = unreturned.into_iter().collect();
         came.left.untold = untold.into_iter().collect();
@@ -273,7 +287,7 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Settlin
             Ok(HandedOver { stopped, passed_over, untold, refusal }) => {
                 (came.counts.lanes_stopped, came.counts.passed_over) = (stopped, passed_over);
                 came.counts.untold += untold;
-                came.counts.refusal = came.counts.refusal.take().or(refusal);
+                came.counts.refusal = came.counts.refusal.take().or(refusal.map(Into::into));
             }
             Err(error) => came.fail(error),
         }

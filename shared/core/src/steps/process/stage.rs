@@ -16,7 +16,8 @@ use crate::steps::heartbeat::Lost;
 /// The result of one pass of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its outcome is recorded, by this pass. While a notice is unsent, the pass must be repeated.
+    /// Its outcome is recorded, by this pass. While a notice is unsent, or if the follow-up was interrupted, the pass
+    /// must be repeated.
     Settled(Counts),
     /// Another worker recorded the outcome; this pass derived once more what follows.
     FollowedUp(Counts),
@@ -41,11 +42,11 @@ pub enum Outcome {
 
 impl Outcome {
     /// Returns whether the batch's message must stay, and so comes again: the worker that has the claim may be dead, or
-    /// a notice is unsent.
+    /// the follow-up is not finished.
     pub const fn keeps_its_message(&self) -> bool {
         match self {
             Self::ClaimLost => true,
-            Self::Settled(counts) | Self::FollowedUp(counts) => counts.untold > 0,
+            Self::Settled(counts) | Self::FollowedUp(counts) => counts.untold > 0 || counts.interrupted.is_some(),
             Self::CallAgain { .. } | Self::Waits(_) | Self::Away(_) | Self::Nothing => false,
         }
     }
