@@ -1,7 +1,5 @@
-//! What the tests share: the whole pipeline in virtual time, in which every process can be stopped at every call; and
-//! bursts on the embedded stack.
+//! What the tests share: the whole pipeline in virtual time, in which every process can be stopped at every call.
 
-pub mod burst;
 pub mod cases;
 pub mod chaos;
 pub use simulator::clock;

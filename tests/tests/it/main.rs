@@ -6,11 +6,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
 
 mod bodies;
+mod bursts;
 mod bytes;
 mod cancelled;
 mod closing;
 mod contracts;
 mod copies;
+mod counted;
 mod edges;
 mod elections;
 mod expires;
@@ -30,7 +32,7 @@ mod restored;
 mod scheduled;
 mod senders;
 mod shards;
-mod simulator;
+
 mod streams;
 mod sweep;
 mod targets;

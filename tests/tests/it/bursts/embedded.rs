@@ -6,40 +6,20 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use embedded::{Pipeline, Ports, Processes, Stack, Storage};
-use groupage_aws::entry::{self, Counts, Metric, RouteSource};
-use groupage_aws::{Dynamo, Meter, Place, Sqs, System, Usage};
+use groupage_aws::entry::{self, Metric, RouteSource};
+use groupage_aws::{Dynamo, Meter, Sqs, System, Usage};
 
-use crate::prelude::*;
+use groupage_tests::prelude::*;
 
 /// What a burst came to.
 #[derive(Debug)]
 pub struct Cost {
-    /// Tasks sent.
-    pub tasks: usize,
     /// Members of each call, by `Idempotency-Key`.
     pub calls: HashMap<String, Vec<String>>,
     /// What the steps consumed.
     pub usage: Usage,
-    /// Elections that were won.
-    pub elections: u64,
     /// For how long the steps ran, in seconds.
     pub ran_s: f64,
-}
-
-impl Cost {
-    /// Write units per task.
-    pub fn write_units(&self) -> f64 {
-        self.usage.capacity().write.count() / self.tasks as f64
-    }
-
-    /// Read units per task, without what sweep's rounds cost by the minute (here by the second).
-    pub fn read_units(&self) -> f64 {
-        // A round reads as much of the waiting index, of the locks and of the sessions as of an index that nothing else
-        // reads.
-        let rounds = self.usage.at(Place::ListsDue).read;
-        let by_the_minute = self.usage.looked_through() + rounds + rounds + rounds;
-        (self.usage.capacity().read - by_the_minute).count() / self.tasks as f64
-    }
 }
 
 /// What is sent.
@@ -75,10 +55,6 @@ routes:
 }
 
 /// Sends a burst in tens and waits until all of it is settled.
-///
-/// # Panics
-/// The stack does not start, or does not answer.
-#[allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_precision_loss, reason = "a test's set-up")]
 pub async fn burst(burst: Burst) -> Cost {
     let Burst { tasks, lag_ms, .. } = burst;
     let local = Stack::start(Storage::Memory, Ports::default()).await.expect("the embedded stack starts");
@@ -91,19 +67,18 @@ pub async fn burst(burst: Burst) -> Cost {
     let stack = entry::Stack::new(store, queues, System, routes);
     // A call takes a second, so that its session beats.
     let downstream = Arc::new(Scripted::accepting().taking(|| 1_000));
-    let (counts, ran_s) = run(&local, Arc::new(stack), &downstream, tasks).await;
+    let ran_s = run(&local, Arc::new(stack), &downstream, tasks).await;
     let calls = downstream.ledger().into_iter().map(|seen| (seen.key, seen.items)).collect();
     local.shutdown().await;
-    Cost { tasks, calls, usage: meter.snapshot(), elections: counts.get(Metric::ElectionsWon), ran_s }
+    Cost { calls, usage: meter.snapshot(), ran_s }
 }
 
-#[allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_precision_loss, reason = "a test's set-up")]
 async fn run<S: Store + Send + 'static>(
     local: &Stack,
     stack: Arc<entry::Stack<S, Sqs, System>>,
     downstream: &Arc<Scripted>,
     tasks: usize,
-) -> (Counts, f64) {
+) -> f64 {
     let client = aws_sdk_sqs::Client::new(local.sdk_config());
     for tens in (0..tasks).collect::<Vec<_>>().chunks(10) {
         let entries = tens.iter().map(|n| {
@@ -125,7 +100,6 @@ async fn run<S: Store + Send + 'static>(
     };
     let waited = tokio::time::timeout(Duration::from_secs(400), settled).await;
     assert!(waited.is_ok(), "tasks left unsettled: {:?}", pipeline.counts());
-    let counts = pipeline.counts();
     pipeline.shutdown().await;
-    (counts, began.elapsed().as_secs_f64())
+    began.elapsed().as_secs_f64()
 }
