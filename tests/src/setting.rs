@@ -50,9 +50,6 @@ pub struct Setting {
     pub retries: usize,
     /// The chance that a person cancels a task that waits, each time that somebody looks.
     pub cancels: f64,
-    /// Over how many shards processes spread the tasks of routes whose shards follow the load: as if they had been
-    /// throttled before.
-    pub spread: u8,
     /// What expires, if anything does.
     pub expires: Option<Expires>,
     /// Routes files that are pushed later, each with its time in milliseconds after the beginning.
@@ -86,7 +83,6 @@ impl Default for Setting {
             workers: None,
             retries: 0,
             cancels: 0.0,
-            spread: 1,
             expires: None,
             pushes: Vec::new(),
             push_lag_ms: 0,

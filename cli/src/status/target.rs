@@ -66,7 +66,7 @@ pub async fn show(access: &Access, routes: Option<&Routes>, target: &Target, out
 }
 
 async fn for_programs(access: &Access, routes: Option<&Routes>, target: Target, output: &Output) -> Result<()> {
-    let count = access.looking(routes).shards(&target).await?;
+    let count = access.looking(routes).shards(&target);
     let (mut shards, mut is_known) = (Vec::new(), false);
     for shard in target.shards(count) {
         let (lock, page) = (access.store.lock(&shard).await?, access.store.waiting(&shard, None, PAGE).await?);

@@ -114,7 +114,7 @@ fn settings(route: &Route) -> Vec<(&'static str, Markup)> {
     if route.shares() {
         rows.push(("limits", html! { "Targets take turns" }));
     }
-    if route.shards.most() > 1 {
+    if route.shards > 1 {
         rows.push(("shards", html! { (route.shards) }));
     }
     if route.is_ordered() {

@@ -1,7 +1,6 @@
 //! The hottest key: how many tasks a second one Target bears when DynamoDB's partitions have their limits.
 
 use anyhow::Result;
-use groupage_core::domain::shards::Shards;
 use simulator::timing::{Flow, flow};
 
 use crate::prelude::*;
@@ -83,16 +82,16 @@ struct Found {
 #[derive(Clone, Copy)]
 struct Path {
     name: &'static str,
-    shards: Shards,
+    shards: u8,
     express: bool,
 }
 
 /// The ways that are compared.
 const PATHS: [Path; 4] = [
-    Path { name: "elected", shards: Shards::Fixed(1), express: false },
-    Path { name: "elected, 4 shards", shards: Shards::Fixed(4), express: false },
-    Path { name: "elected, 16 shards", shards: Shards::Fixed(16), express: false },
-    Path { name: "express", shards: Shards::Fixed(1), express: true },
+    Path { name: "elected", shards: 1, express: false },
+    Path { name: "elected, 4 shards", shards: 4, express: false },
+    Path { name: "elected, 16 shards", shards: 16, express: false },
+    Path { name: "express", shards: 1, express: true },
 ];
 
 /// Runs all scenarios and prints their figures.
@@ -104,7 +103,7 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
         }
         if options.rates.is_empty() {
             let limit = search(options, path, &mut all.points).await?;
-            let before = all.limits.last().filter(|_| path.shards.most() > 1);
+            let before = all.limits.last().filter(|_| path.shards > 1);
             let growth = before.and_then(|before| limit.growth(before.limit));
             all.limits.push(Found { path: path.name, limit, growth });
         }

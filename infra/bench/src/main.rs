@@ -10,7 +10,6 @@ mod gates;
 mod hot_key;
 mod lists;
 mod looks;
-mod overload;
 mod paper;
 mod plot;
 mod prelude;
@@ -64,7 +63,6 @@ enum Benchmark {
     Shares(shares::Args),
     Closing(closing::Args),
     Looks(looks::Args),
-    Overload(overload::Args),
 }
 
 fn main() -> ExitCode {
@@ -98,7 +96,6 @@ async fn run(benchmark: &Benchmark, output: Output) -> Result<()> {
         Benchmark::Shares(options) => shares::run(options, output).await,
         Benchmark::Closing(options) => closing::run(options, output).await,
         Benchmark::Looks(options) => looks::run(options, output).await,
-        Benchmark::Overload(options) => overload::run(options, output).await,
     }
 }
 

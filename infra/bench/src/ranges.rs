@@ -17,11 +17,6 @@ pub fn a_rate(text: &str) -> Result<f64, String> {
     between(text, 0.01, 1_000_000.0)
 }
 
-/// A multiple of a limit.
-pub fn a_multiple(text: &str) -> Result<f64, String> {
-    between(text, 0.01, 100.0)
-}
-
 fn between<T: std::str::FromStr + PartialOrd + std::fmt::Display>(text: &str, low: T, high: T) -> Result<T, String> {
     let number = text.parse().ok().filter(|number| (&low..=&high).contains(&number));
     number.ok_or_else(|| format!("expected {low} to {high}"))

@@ -8,7 +8,6 @@ use futures::future::BoxFuture;
 use groupage_aws::entry::mapping::{MEMORY_MB, SWEEP_EVERY_MS};
 use groupage_aws::entry::{self, Handled, RouteSource, Stack};
 use groupage_core::domain::gate::Unit;
-use groupage_core::domain::shards::Shards;
 use groupage_core::routes::Routes;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -117,7 +116,7 @@ pub struct Setting {
     /// What the route's gate lets through.
     pub calls: CallLimits,
     /// How many shards each Target has.
-    pub shards: Shards,
+    pub shards: u8,
     /// Whether tasks wait for the next full hour ([`UNTIL_THE_HOUR`](crate::UNTIL_THE_HOUR)).
     pub hourly: bool,
     /// Fields of the route's `batch` beside those, and lines of the route; empty without any.
@@ -154,7 +153,7 @@ impl Setting {
                 pauses_route: false,
                 shared: None,
             },
-            shards: Shards::Fixed(1),
+            shards: 1,
             hourly: false,
             options: ("", ""),
             downstream: "{ http: { url: 'http://downstream.invalid/load' } }",

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use groupage_aws::{Capacity, Place};
-use groupage_core::domain::Shards;
 use simulator::bill::Bill;
 use simulator::load::Load;
 use simulator::timing::fewest_calls;
@@ -101,19 +100,4 @@ fn what_they_leave_over_of_many_targets_comes_together_too() {
 fn a_trickle_keeps_its_price() {
     let setting = Setting::of(Load::Trickle { per_second: 10.0, seconds: 120, targets: 1 });
     costs(&setting, &Most { write_units: 5.65, read_units: 2.05, requests: 3.18 });
-}
-
-#[test]
-fn a_quiet_target_whose_shards_follow_its_load_costs_what_one_with_one_shard_does() {
-    let trickle = Load::Stream { per_second: 10.0, seconds: 60, targets: 1 };
-    for load in [trickle, Load::Burst { tasks: 1_000, targets: 1 }, Load::Burst { tasks: 1_000, targets: 100 }] {
-        for express in [false, true] {
-            let [one, by_load] = [Shards::Fixed(1), Shards::ByLoad].map(|shards| {
-                let outcome = run(&Setting { shards, express, ..Setting::of(load) }, &|_| {}).unwrap();
-                let functions: Vec<_> = outcome.functions.values().map(|function| function.billed_ms()).collect();
-                (outcome.usage.capacity(), outcome.usage.sqs.total(), outcome.calls.len(), functions)
-            });
-            assert_eq!(by_load, one, "{load:?}, express: {express}");
-        }
-    }
 }

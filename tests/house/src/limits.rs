@@ -70,11 +70,7 @@ pub const ROWS: [Row; 25] = [
         "{} calls in flight, {} calls a second; in practice some dozens of calls a second",
         &[(Field("CallLimits", "in_flight_per_target"), 1), (Field("CallLimits", "calls_per_second"), 1)],
     ),
-    (
-        "shards of a Target",
-        "{}; with `auto` {}",
-        &[(Field("Route", "shards"), 1), (Constant("shared/core/src/domain/shards.rs", "MOST_BY_LOAD"), 1)],
-    ),
+    ("shards of a Target", "{}", &[(Field("Route", "shards"), 1)]),
     (
         "a number that orders a route's tasks",
         "{} ahead of the one whose turn it is",
@@ -138,11 +134,7 @@ pub fn table(constant: impl Fn(&str, &str) -> Option<u64>, schema: &Value) -> Op
         for (bound, divided_by) in *bounds {
             let number = match bound {
                 Constant(file, name) => constant(file, name)?,
-                Field(of, name) => {
-                    let field = &schema["$defs"][of]["properties"][name];
-                    // A number, or a word in its place.
-                    field["maximum"].as_u64().or_else(|| field["anyOf"][0]["maximum"].as_u64())?
-                }
+                Field(of, name) => schema["$defs"][of]["properties"][name]["maximum"].as_u64()?,
             };
             limit = limit.replacen("{}", &grouped(number / divided_by), 1);
         }

@@ -164,7 +164,6 @@ impl Chaos {
         setting.retries = if dice.random_bool(0.4) { dice.random_range(1..=2) } else { 0 };
         setting.cancels = if dice.random_bool(0.3) { [0.1, 0.4][dice.random_range(0..2)] } else { 0.0 };
         // A queue that keeps order gives records back in order, too.
-        setting.spread = shards.map_or(1, shards::Random::count);
         setting.mixes = express.mixes && order.is_none();
         let traits = traits::of(&mut StdRng::seed_from_u64(seed ^ 0x0007_4A17));
         routes = traits.options(&routes, order.is_some());

@@ -1,6 +1,5 @@
 //! A route whose Targets have shards, by a seed.
 
-use groupage_core::domain::Shards;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -8,8 +7,6 @@ use rand::rngs::StdRng;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Random {
     count: u8,
-    /// Whether their number follows the load.
-    by_load: bool,
     /// How many tasks there are then, all of one Target and within a short while.
     pub(super) hot: Option<usize>,
 }
@@ -19,20 +16,13 @@ pub(super) fn of(dice: &mut StdRng) -> Option<Random> {
     dice.random_bool(0.3).then(|| Random {
         count: dice.random_range(2..=4),
         hot: dice.random_bool(0.6).then(|| dice.random_range(20..=60)),
-        by_load: dice.random_bool(0.5),
     })
 }
 
 impl Random {
     /// The line of the route.
     pub(super) fn route(self) -> String {
-        let count = if self.by_load { Shards::ByLoad } else { Shards::Fixed(self.count) };
-        format!("    shards: {count}\n")
-    }
-
-    /// Over how many of them tasks are spread.
-    pub(super) const fn count(self) -> u8 {
-        self.count
+        format!("    shards: {}\n", self.count)
     }
 
     /// When an event comes that would come at `at_ms`.

@@ -55,7 +55,7 @@ fn the_rest_fails(world: &World, accepted: &BTreeMap<LaneId, Vec<TaskId>>) -> Ve
         world.tables().tasks().into_iter().map(|task| (task.id.clone(), task)).collect();
     let versions = world.versions();
     let fails_rest = |lane: &LaneId| {
-        let of = |known: &[Routes; 3]| known[0].get(&lane.route()).map(|route| route.on_failure());
+        let of = |known: &[Routes; 2]| known[0].get(&lane.route()).map(|route| route.on_failure());
         versions.iter().all(|(_, known)| of(known) == Some(OnFailure::FailRest))
     };
     let mut broken = Vec::new();

@@ -24,22 +24,22 @@ pub(super) fn all() -> Vec<Scenario> {
                 .boxed_local()
             })
             .swept(),
-        by_load("shards that came into use").then(|world| use_shards(world).boxed_local()),
-        by_load("a lost election of a shard in use")
+        more("more shards").then(|world| change_shards(world).boxed_local()),
+        more("a lost election when there are more shards")
             .then(|world| {
                 async {
-                    use_shards(world).await?;
+                    change_shards(world).await?;
                     world.queues.lose_everything();
                     Ok(())
                 }
                 .boxed_local()
             })
             .swept(),
-        Scenario::new("a shard that is no more", 6, |_| {}).then(|world| take_a_shard_away(world).boxed_local()),
+        Scenario::new("a shard that is no more", 6, |_| {}).then(|world| change_shards(world).boxed_local()),
         Scenario::new("a lost election of a shard that is no more", 6, |_| {})
             .then(|world| {
                 async {
-                    take_a_shard_away(world).await?;
+                    change_shards(world).await?;
                     world.queues.lose_everything();
                     Ok(())
                 }
@@ -53,9 +53,8 @@ fn story(name: &'static str, tasks: usize, begin: fn(&World)) -> Scenario {
     Scenario::new(name, tasks, begin).route("shards: 2")
 }
 
-/// Nobody but the elections tells home's leader of the shards that tasks lie in.
-fn by_load(name: &'static str) -> Scenario {
-    Scenario::new(name, 6, |_| {}).route("shards: auto")
+fn more(name: &'static str) -> Scenario {
+    Scenario::new(name, 6, |_| {}).route("shards: 4")
 }
 
 /// Calls of two, so that few tasks keep a leader busy.
@@ -83,19 +82,10 @@ async fn lose_a_shards_leader(world: &World) -> Result<(), String> {
     Ok(())
 }
 
-/// Tasks lie in two shards, then the route has none any more, and others of their Target come.
-async fn take_a_shard_away(world: &World) -> Result<(), String> {
-    in_shards(world, "shards: 2").await
-}
-
-/// Tasks lie in shards, as processes put them that were throttled; then others of their Target come.
-async fn use_shards(world: &World) -> Result<(), String> {
-    in_shards(world, "shards: 4").await
-}
-
-async fn in_shards(world: &World, route: &str) -> Result<(), String> {
+/// Tasks lie in two shards, then the route has none or more of them, and others of their Target come.
+async fn change_shards(world: &World) -> Result<(), String> {
     for n in 0..4 {
-        world.register_before(&routes_with(route), &[parcel(n, 0)]).await;
+        world.register_before(&routes_with("shards: 2"), &[parcel(n, 0)]).await;
     }
     world.send(&[4, 5].map(|n| parcel(n, 0)));
     Ok(())

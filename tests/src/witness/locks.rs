@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use groupage_core::domain::lock::{Acquisition, Asks, Held};
+use groupage_core::domain::lock::Acquisition;
 use groupage_core::ports::Result;
 
 use super::Witness;
@@ -14,17 +14,14 @@ use crate::prelude::*;
 pub(super) type Asked = BTreeMap<Target, Vec<(Target, Candidate)>>;
 
 impl Witness {
-    /// Everybody who waits for a Target once its leader has this signal, in shards that it comes to and that have no
-    /// leader of their own.
-    async fn waiting_for_home(&self, home: &Target, asks: Option<Asks>) -> Result<Vec<(Target, Candidate)>> {
-        let shards = self.shards.get(&home.route()).copied().unwrap_or(Shards::Fixed(1));
-        let followed =
-            shards.promised(asks.map(|asks| asks.next).or(self.tables.lock(home).await?.and_then(|lock| lock.reach)));
+    /// All tasks that wait for a Target's leader, in shards that it comes to and that have no leader of their own.
+    async fn waiting_for_home(&self, home: &Target) -> Result<Vec<(Target, Candidate)>> {
+        let shards = self.shards.get(&home.route()).copied().unwrap_or(1);
         let mut waiting = Vec::new();
         for task in self.tables.tasks() {
             if let task::Status::Created { target } = &task.status
                 && target.whole() == *home
-                && (target == home || !target.stands_alone(followed))
+                && (target == home || !target.stands_alone(shards))
                 && (target == home || self.tables.lock(target).await?.is_none_or(|lock| lock.holder.is_none()))
             {
                 waiting.push((target.clone(), task.candidate()));
@@ -70,13 +67,14 @@ impl layer::Locks for Witness {
         Ok(acquired)
     }
 
-    async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled> {
+    async fn signal(&self, term: &Term) -> Result<Signalled> {
+        let target = &term.target;
         // A shard's leader leaves what fills no batch to the home's.
         let is_watched = self.sees_all && target.shard() == Shard::HOME;
-        let waiting = if is_watched { Some(self.waiting_for_home(target, held.asks).await?) } else { None };
+        let waiting = if is_watched { Some(self.waiting_for_home(target).await?) } else { None };
         let signalled = match self.mutation {
             Some(Mutation::LosersDoNotSignal) => Signalled::Yes,
-            Some(_) | None => self.tables.signal(target, held).await?,
+            Some(_) | None => self.tables.signal(term).await?,
         };
         // One that is refused asks for nothing.
         if let (Some(waiting), Signalled::Yes) = (waiting, &signalled) {

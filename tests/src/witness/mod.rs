@@ -33,7 +33,7 @@ pub struct Witness {
     pauses: Mutex<Vec<(Scope, Instant, Timestamp)>>,
     /// Gates that a person held: which, when that was durable, and when it ended.
     holds: Mutex<Vec<(Scope, Instant, Option<Instant>)>>,
-    shards: BTreeMap<RouteName, Shards>,
+    shards: BTreeMap<RouteName, u8>,
     /// Who is to be found by the holder of each home's lock.
     asked: Mutex<locks::Asked>,
     /// Whether the index shows everything at once, so that a leader that looks again finds it.
@@ -55,7 +55,7 @@ impl Witness {
     /// leaders are watched as if it had none.
     pub fn new(mutation: Option<Mutation>, sees_all: bool, versions: &[&Routes]) -> Self {
         let of = |route: &Route| (route.name.clone(), route.shards);
-        let differs = |(name, shards): &(RouteName, Shards)| {
+        let differs = |(name, shards): &(RouteName, u8)| {
             versions.iter().filter_map(|routes| routes.get(name)).any(|route| route.shards != *shards)
         };
         let shards = versions.iter().flat_map(|routes| routes.iter()).map(of).filter(|of| !differs(of)).collect();

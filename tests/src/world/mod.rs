@@ -68,8 +68,8 @@ pub struct World {
     to_erase: Mutex<BTreeSet<TaskId>>,
 }
 
-/// A routes file in force, as all know it, as processes that register tasks know it, and as leaders do.
-type Known = [Routes; 3];
+/// A routes file in force, as all know it, and as leaders do.
+type Known = [Routes; 2];
 
 /// The same, since when.
 pub(crate) type Version = (Timestamp, Arc<Known>);
@@ -317,12 +317,11 @@ impl World {
     }
 }
 
-/// Routes as all know them, as processes do that register tasks, and as leaders do.
+/// Routes as all know them, and as leaders do.
 #[allow(clippy::expect_used, reason = "a test's set-up")]
 fn in_force(routes: &str, setting: &Setting) -> Known {
-    let spread = routes.replace("shards: auto", &format!("shards: {}", setting.spread));
-    let known = [routes.to_owned(), spread, as_leaders_know_them(routes, setting.mutation)];
-    known.map(|routes| Routes::parse(&routes).expect("good routes"))
+    [routes.to_owned(), as_leaders_know_them(routes, setting.mutation)]
+        .map(|routes| Routes::parse(&routes).expect("good routes"))
 }
 
 /// The routes file as leaders know it: not as it is, if they overlook shards.

@@ -33,7 +33,7 @@ const IDLE_MS: u64 = 2_000;
 
 impl World {
     pub(crate) async fn register_as(&self, process: &Process, records: Vec<Record>) -> Report {
-        self.register_under(&self.known()[1], process, records).await
+        self.register_under(&self.known()[0], process, records).await
     }
 
     pub(crate) async fn register_under(&self, routes: &Routes, process: &Process, records: Vec<Record>) -> Report {
@@ -128,7 +128,7 @@ impl World {
             Destination::Group => {
                 let message: Group = serde_json::from_str(body).map_err(bad)?;
                 let deadline = env.now().plus_ms(GROUP.budget_ms());
-                let routes = &known[2];
+                let routes = &known[1];
                 let step = GroupBatch { store, queue: queues, env, routes, deadline };
                 let delivery = handle::Delivery { receipt: &delivery.receipt, received: delivery.received };
                 step.run(message, delivery).await.map(|_| true)

@@ -49,7 +49,7 @@ async fn losers_come_back_in_one_message() {
     for Election { target, .. } in &lost {
         let now = world.env.now();
         let dead = Holder { workflow: WorkflowId::new("dead"), waits_since: now, lease_until: now.plus_ms(32_000) };
-        let Bid::Acquire(acquisition) = bid(None, target, &dead, None, now) else { panic!("free") };
+        let Bid::Acquire(acquisition) = bid(None, target, &dead, now) else { panic!("free") };
         assert_eq!(world.tables().acquire(target, &acquisition).await.unwrap(), Acquired::Yes);
     }
     assert!(world.deliver(&delivery).await.unwrap());

@@ -128,7 +128,7 @@ async fn who_takes_over_counts_what_its_tasks_have_waited() {
     let (world, election) = asked(3).await;
     let (began, target) = (world.env.now(), Target::new("parcels:t"));
     let dead = Holder { workflow: WorkflowId::new("dead"), waits_since: began, lease_until: began };
-    let Bid::Acquire(acquisition) = bid(None, &target, &dead, None, began) else { panic!("free") };
+    let Bid::Acquire(acquisition) = bid(None, &target, &dead, began) else { panic!("free") };
     assert_eq!(world.tables().acquire(&target, &acquisition).await.unwrap(), Acquired::Yes);
     tokio::time::sleep(Duration::from_secs(100)).await;
     let message = elected(&world, &election).await;

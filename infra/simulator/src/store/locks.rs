@@ -3,7 +3,7 @@
 use groupage_aws::Place;
 use groupage_aws::price::Image;
 use groupage_core::domain::gate::{Gate, Scope};
-use groupage_core::domain::lock::{Acquisition, Held, Lock, Term};
+use groupage_core::domain::lock::{Acquisition, Lock, Term};
 use groupage_core::domain::{BatchId, Seq, Target, Timestamp};
 use groupage_core::ports::{Acquired, Advanced, Gates, Locks, Released, Result, Signalled, Stored};
 
@@ -45,9 +45,9 @@ impl Locks for Store {
         self.lock_write(target, write, |acquired| *acquired == Acquired::Yes).await
     }
 
-    async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled> {
-        let write = self.inner.signal(target, held);
-        self.lock_write(target, write, |signalled| *signalled == Signalled::Yes).await
+    async fn signal(&self, term: &Term) -> Result<Signalled> {
+        let write = self.inner.signal(term);
+        self.lock_write(&term.target, write, |signalled| *signalled == Signalled::Yes).await
     }
 
     async fn advance(&self, term: &Term, seq: Seq, lease_until: Timestamp) -> Result<Advanced> {

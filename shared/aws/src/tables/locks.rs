@@ -4,9 +4,9 @@
 //! use, and the next fence is then at least the time in milliseconds, so it does not fall.
 
 use aws_sdk_dynamodb::types::ReturnValue;
-use groupage_core::domain::lock::{Acquisition, Asks, Assumes, Held, Holder, Lock, Term};
+use groupage_core::domain::lock::{Acquisition, Assumes, Holder, Lock, Term};
 use groupage_core::domain::time::IDLE_MS;
-use groupage_core::domain::{BatchId, Fence, Reach, Seq, Target, Timestamp, WorkflowId};
+use groupage_core::domain::{BatchId, Fence, Seq, Target, Timestamp, WorkflowId};
 use groupage_core::ports::{Acquired, Advanced, Error, Locks, Released, Result, Signalled};
 use serde::Deserialize;
 
@@ -25,8 +25,6 @@ const FENCE: &str = "Fence";
 const SEQ: &str = "Seq";
 const SIGNALS: &str = "Signals";
 const OPEN_BATCH: &str = "OpenBatch";
-const REACH: &str = "Reach";
-const REACH_UNTIL: &str = "ReachUntil";
 
 /// A lock as its item says it.
 #[derive(Debug, Deserialize)]
@@ -42,8 +40,6 @@ struct StoredLock {
     #[serde(default)]
     signals: u64,
     open_batch: Option<BatchId>,
-    reach: Option<u8>,
-    reach_until: Option<Timestamp>,
 }
 
 /// Reads a lock, and whose it is, out of its item.
@@ -57,9 +53,8 @@ pub(crate) fn lock_of(item: Item) -> Result<(Target, Lock)> {
         (Some(_), _, None) => return Err(nonsense(TABLE, &target, LEASE_UNTIL, "a held lock needs it")),
         (None, _, _) => return Err(nonsense(TABLE, &target, LOCK_HOLDER, "a lease without a holder")),
     };
-    let StoredLock { target, fence, seq, signals, open_batch: open, reach, reach_until, .. } = stored;
-    let reach = reach.zip(reach_until).map(|(shards, until)| Reach { shards, until });
-    Ok((target, Lock { holder, fence, seq, signals, open, reach }))
+    let StoredLock { target, fence, seq, signals, open_batch: open, .. } = stored;
+    Ok((target, Lock { holder, fence, seq, signals, open }))
 }
 
 /// A lock's item as the writes below leave it: one that nobody holds was released at `now`.
@@ -74,8 +69,6 @@ pub(crate) fn item_of(target: &Target, lock: &Lock, now: Timestamp) -> Item {
         Some((SEQ, number(lock.seq))),
         Some((SIGNALS, number(lock.signals))),
         lock.open.as_ref().map(|open| (OPEN_BATCH, text(open.as_str()))),
-        lock.reach.map(|reach| (REACH, number(reach.shards))),
-        lock.reach.map(|reach| (REACH_UNTIL, number(reach.until.0))),
         holder.is_none().then(|| (TTL, expiry(now))),
     ];
     attributes.into_iter().flatten().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -114,8 +107,6 @@ fn acquiring(next: &Lock) -> Change {
         .set_or_remove(WAITS_SINCE, holder.map(|holder| number(holder.waits_since.0)))
         .set_or_remove(LEASE_UNTIL, holder.map(|holder| number(holder.lease_until.0)))
         .set_or_remove(OPEN_BATCH, next.open.as_ref().map(|open| text(open.as_str())))
-        .set_or_remove(REACH, next.reach.map(|reach| number(reach.shards)))
-        .set_or_remove(REACH_UNTIL, next.reach.map(|reach| number(reach.until.0)))
         .set(FENCE, number(next.fence))
         .set(SEQ, number(next.seq))
         // A release compares the number, so there must be one.
@@ -130,8 +121,8 @@ pub(crate) fn expiry(last_use: Timestamp) -> aws_sdk_dynamodb::types::AttributeV
 }
 
 /// What every write of a leader assumes: its term holds the lock.
-fn led_by(workflow: &WorkflowId, fence: Fence) -> [Clause; 2] {
-    [Clause::Equals(LOCK_HOLDER, text(workflow.as_str())), Clause::Equals(FENCE, number(fence))]
+fn led_by(term: &Term) -> [Clause; 2] {
+    [Clause::Equals(LOCK_HOLDER, text(term.workflow.as_str())), Clause::Equals(FENCE, number(term.fence))]
 }
 
 impl Dynamo {
@@ -158,15 +149,9 @@ impl Locks for Dynamo {
         }
     }
 
-    async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled> {
-        let mut change = Change::default().add(SIGNALS, number(1));
-        let mut assumes = Vec::from(led_by(&held.workflow, held.fence));
-        if let Some(Asks { seen, next }) = held.asks {
-            change = change.set(REACH, number(next.shards)).set(REACH_UNTIL, number(next.until.0));
-            assumes.push(Clause::unchanged(REACH, seen.map(|reach| number(reach.shards))));
-            assumes.push(Clause::unchanged(REACH_UNTIL, seen.map(|reach| number(reach.until.0))));
-        }
-        match self.update("signal a lock's holder", self.lock_key(target), change, &assumes, ReturnValue::None).await? {
+    async fn signal(&self, term: &Term) -> Result<Signalled> {
+        let (key, change) = (self.lock_key(&term.target), Change::default().add(SIGNALS, number(1)));
+        match self.update("signal a lock's holder", key, change, &led_by(term), ReturnValue::None).await? {
             // One signal too many, of a write that was repeated, costs the holder one more look.
             Written::Done(_) => Ok(Signalled::Yes),
             Written::Refused(old) => Ok(Signalled::No(seen(old)?)),
@@ -180,7 +165,7 @@ impl Locks for Dynamo {
             .set(SEQ, number(seq.next()))
             .set(OPEN_BATCH, text(next.as_str()))
             .set(LEASE_UNTIL, number(lease_until.0));
-        let [holder, fence] = led_by(&term.workflow, term.fence);
+        let [holder, fence] = led_by(term);
         let assumes = [holder, fence, Clause::Equals(SEQ, number(seq))];
         match self.update(WHAT, self.lock_key(&term.target), change, &assumes, ReturnValue::AllNew).await? {
             Written::Done(new) => match seen(new)? {
@@ -204,7 +189,7 @@ impl Locks for Dynamo {
             .remove(LEASE_UNTIL)
             .remove(OPEN_BATCH)
             .set(TTL, expiry(now));
-        let [holder, fence] = led_by(&term.workflow, term.fence);
+        let [holder, fence] = led_by(term);
         let assumes = [holder, fence, Clause::Equals(SEQ, number(seq)), Clause::Equals(SIGNALS, number(signals))];
         match self.update("release a lock", self.lock_key(&term.target), change, &assumes, ReturnValue::None).await? {
             Written::Done(_) => Ok(Released::Yes),
@@ -241,13 +226,11 @@ mod tests {
             (SEQ, number(2)),
             (SIGNALS, number(4)),
             (OPEN_BATCH, text("b")),
-            (REACH, number(4)),
-            (REACH_UNTIL, number(8)),
             (TTL, number(1)),
         ]);
         let holder = Holder { workflow: WorkflowId::new("w"), waits_since: Timestamp(5), lease_until: Timestamp(9) };
-        let (open, reach) = (Some(BatchId::new("b")), Some(Reach { shards: 4, until: Timestamp(8) }));
-        let held = Lock { holder: Some(holder), fence: Fence(7), seq: Seq(2), signals: 4, open, reach };
+        let open = Some(BatchId::new("b"));
+        let held = Lock { holder: Some(holder), fence: Fence(7), seq: Seq(2), signals: 4, open };
         assert_eq!(lock_of(stored.clone()).unwrap(), (Target::new("r:t"), held.clone()));
         assert_eq!(lock_of(item_of(&Target::new("r:t"), &held, Timestamp(3))).unwrap().1, held);
         for gone in [LOCK_HOLDER, WAITS_SINCE, LEASE_UNTIL, OPEN_BATCH] {

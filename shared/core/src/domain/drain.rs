@@ -194,15 +194,6 @@ impl<C: Clone> Drain<C> {
         self.verify = false;
     }
 
-    /// Goes through these shards too, if they are new. A shard once walked stays.
-    pub fn come_to(&mut self, shards: impl IntoIterator<Item = Target>) {
-        for shard in shards {
-            if self.walks.iter().all(|known| known.of != shard) {
-                self.walks.push_back(Walk::of(shard));
-            }
-        }
-    }
-
     /// Walks the index once more from its beginning: new entries may sort before the cursors.
     pub fn start_over(&mut self) {
         for walk in &mut self.walks {
@@ -373,17 +364,5 @@ mod tests {
         assert_eq!(drain.wants(&room(9), 9), []);
         drain.start_over();
         assert_eq!(drain.wants(&room(9), 9).len(), 3);
-    }
-
-    #[test]
-    fn a_walk_goes_on_where_it_is_when_it_is_to_come_to_more_shards() {
-        let mut drain = Drain::<u8>::new([], [home()], false);
-        drain.add_page(&home(), [], Some(7));
-        for _ in 0..2 {
-            drain.come_to(home().shards(3));
-            assert_eq!(drain.wants(&room(9), 9), [page(0, Some(7)), page(1, None), page(2, None)]);
-        }
-        drain.come_to([home()]);
-        assert_eq!(drain.wants(&room(9), 9).len(), 3, "it leaves none");
     }
 }

@@ -22,7 +22,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::id::{BatchId, Fence, Seq, Target, WorkflowId};
-use super::shards::Reach;
 use super::time::Timestamp;
 
 /// The lock of one Target as its table holds it. Released by removing the holder, not the item.
@@ -38,8 +37,6 @@ pub struct Lock {
     pub signals: u64,
     /// The batch in the making, present from before its item is written until after it is handed on.
     pub open: Option<BatchId>,
-    /// The shards that the leader was asked to come to, if it is a home's and their number follows the load.
-    pub reach: Option<Reach>,
 }
 
 /// A workflow that holds a lock, and until when others leave it alone.
@@ -90,37 +87,15 @@ pub enum Bid {
     Acquire(Acquisition),
     /// It leads already: an earlier delivery of its message won.
     Leads(Fence),
-    /// Somebody else leads: signal, and come back later.
-    Held(Held),
-}
-
-/// Whom a loser saw; its signal is conditional on both.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// The holder.
-    pub workflow: WorkflowId,
-    /// Its fence.
-    pub fence: Fence,
-    /// What the signal asks for beside another look.
-    pub asks: Option<Asks>,
-}
-
-/// Which shards a signal asks a home's leader to come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asks {
-    /// The lock's reach as it was seen: it must be the same still.
-    pub seen: Option<Reach>,
-    /// What it is to be.
-    pub next: Reach,
+    /// Another leads, in this term: signal, and come back later.
+    Held(Term),
 }
 
 /// Decides how a workflow bids for a lock that it would hold as `bidder`.
 ///
 /// `seen` is `None` if there is no lock yet; the write then assumes that nobody made one since. If it fails, the lock's
-/// old image comes back with the failure and is `seen` in the next decision. `shards` is how many the leader must come
-/// to for the bidder's tasks, if that is to be asked for.
-pub fn bid(seen: Option<&Lock>, target: &Target, bidder: &Holder, shards: Option<u8>, now: Timestamp) -> Bid {
-    let reach = seen.and_then(|lock| lock.reach);
+/// old image comes back with the failure and is `seen` in the next decision.
+pub fn bid(seen: Option<&Lock>, target: &Target, bidder: &Holder, now: Timestamp) -> Bid {
     let next = |fence: Fence, open: Option<BatchId>, signals: u64| Lock {
         holder: Some(bidder.clone()),
         fence,
@@ -128,7 +103,6 @@ pub fn bid(seen: Option<&Lock>, target: &Target, bidder: &Holder, shards: Option
         signals,
         // A batch that a predecessor left open stays named until its successor has finished it.
         open: open.or_else(|| Some(BatchId::derive(target, fence, Seq(0)))),
-        reach: Reach::inherited(reach, shards, now),
     };
     // Time alone would let the fence fall with a slow clock, a counter alone would fall when an idle item expires.
     let fence_over = |old: Fence| Fence(now.0).max(old.next());
@@ -138,9 +112,7 @@ pub fn bid(seen: Option<&Lock>, target: &Target, bidder: &Holder, shards: Option
     match &lock.holder {
         Some(holder) if holder.workflow == bidder.workflow => Bid::Leads(lock.fence),
         Some(holder) if lock.is_led(now) => {
-            let next = shards.and_then(|shards| Reach::asked(reach, shards, now));
-            let asks = next.map(|next| Asks { seen: reach, next });
-            Bid::Held(Held { workflow: holder.workflow.clone(), fence: lock.fence, asks })
+            Bid::Held(Term { target: target.clone(), workflow: holder.workflow.clone(), fence: lock.fence })
         }
         Some(_) | None => Bid::Acquire(Acquisition {
             next: next(fence_over(lock.fence), lock.open.clone(), lock.signals),
@@ -155,9 +127,9 @@ impl Lock {
         self.holder.as_ref().is_some_and(|holder| holder.lease_until > now)
     }
 
-    /// Whether this is that lock, apart from what signals change: their number, and its reach.
+    /// Whether this is that lock, apart from the number of its signals.
     pub fn is_apart_from_signals(&self, other: &Self) -> bool {
-        let Self { holder, fence, seq, open, signals: _, reach: _ } = self;
+        let Self { holder, fence, seq, open, signals: _ } = self;
         *holder == other.holder && *fence == other.fence && *seq == other.seq && *open == other.open
     }
 
@@ -213,20 +185,19 @@ mod tests {
             seq: Seq(3),
             signals: 2,
             open: open.map(BatchId::new),
-            reach: None,
         }
     }
 
     fn bid_at(seen: Option<&Lock>, now: u64) -> Bid {
         let (workflow, now) = (WorkflowId::new("me"), Timestamp(now));
-        bid(seen, &target(), &Holder { workflow, waits_since: now, lease_until: now.plus_ms(100) }, None, now)
+        bid(seen, &target(), &Holder { workflow, waits_since: now, lease_until: now.plus_ms(100) }, now)
     }
 
     #[test]
     fn a_live_lease_is_respected() {
         let seen = lock(Some(("other", 200)), 50, None);
-        let held = Held { workflow: WorkflowId::new("other"), fence: Fence(50), asks: None };
-        assert_eq!(bid_at(Some(&seen), 199), Bid::Held(held));
+        let term = Term { target: target(), workflow: WorkflowId::new("other"), fence: Fence(50) };
+        assert_eq!(bid_at(Some(&seen), 199), Bid::Held(term));
     }
 
     #[test]
@@ -240,25 +211,6 @@ mod tests {
     fn my_own_earlier_success_is_recognised() {
         let seen = lock(Some(("me", 0)), 50, Some("b"));
         assert_eq!(bid_at(Some(&seen), 1_000), Bid::Leads(Fence(50)));
-    }
-
-    #[test]
-    fn a_bid_for_tasks_in_a_shard_asks_the_leader_to_come_to_it_be_it_another_or_itself() {
-        let now = Timestamp(1_000);
-        let bidder = Holder { workflow: WorkflowId::new("me"), waits_since: now, lease_until: now.plus_ms(100) };
-        let bid = |seen: Option<&Lock>, shards| bid(seen, &target(), &bidder, shards, now);
-        let next = Reach::asked(None, 3, now).unwrap();
-        let seen = lock(Some(("other", 2_000)), 50, None);
-        let Bid::Held(held) = bid(Some(&seen), Some(3)) else { panic!("held") };
-        assert_eq!(held.asks, Some(Asks { seen: None, next }));
-        let wide = Lock { reach: Some(next), ..seen };
-        let Bid::Held(held) = bid(Some(&wide), Some(4)) else { panic!("held") };
-        assert_eq!(held.asks, None, "it comes there already");
-        let free = Lock { holder: None, ..wide };
-        for (seen, shards) in [(None, Some(3)), (Some(&free), None), (Some(&free), Some(2))] {
-            let Bid::Acquire(acquisition) = bid(seen, shards) else { panic!("free") };
-            assert_eq!(acquisition.next.reach, Some(next));
-        }
     }
 
     #[test]

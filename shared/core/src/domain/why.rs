@@ -298,7 +298,7 @@ mod tests {
         let lock = |lease_until| {
             let holder = Holder { workflow: WorkflowId::new("w"), waits_since: NOW, lease_until };
             let open = Some(BatchId::new("b"));
-            Lock { holder: Some(holder), fence: Fence(1), seq: Seq(0), signals: 0, open, reach: None }
+            Lock { holder: Some(holder), fence: Fence(1), seq: Seq(0), signals: 0, open }
         };
         let (leads, until) = (lock(Timestamp(1_001)), Timestamp(1_001));
         assert_eq!(Why::of_waiting(None, None, NOW), Why::Election);

@@ -2,7 +2,7 @@
 
 use super::MemoryStore;
 use super::expiry::Row;
-use crate::domain::lock::{self, Acquisition, Held, Lock, Term};
+use crate::domain::lock::{self, Acquisition, Lock, Term};
 use crate::domain::{Seq, Target, Timestamp};
 use crate::ports::{Acquired, Advanced, Locks, Released, Result, Signalled};
 
@@ -33,13 +33,11 @@ impl Locks for MemoryStore {
         Ok(Acquired::Yes)
     }
 
-    async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled> {
+    async fn signal(&self, term: &Term) -> Result<Signalled> {
         let mut tables = self.tables();
-        let term = Term { target: target.clone(), workflow: held.workflow.clone(), fence: held.fence };
-        match tables.locks.get_mut(target) {
-            Some(lock) if lock.is_led_by(&term) && held.asks.is_none_or(|asks| asks.seen == lock.reach) => {
+        match tables.locks.get_mut(&term.target) {
+            Some(lock) if lock.is_led_by(term) => {
                 lock.signals += 1;
-                lock.reach = held.asks.map(|asks| asks.next).or(lock.reach);
                 Ok(Signalled::Yes)
             }
             other => Ok(Signalled::No(other.cloned())),

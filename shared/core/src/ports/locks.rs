@@ -2,7 +2,7 @@
 
 use super::Result;
 use super::declare::port;
-use crate::domain::lock::{Acquisition, Held, Lock, Term};
+use crate::domain::lock::{Acquisition, Lock, Term};
 use crate::domain::{Seq, Target, Timestamp};
 
 /// What became of an acquisition.
@@ -52,10 +52,8 @@ port! {
         /// Makes a workflow the leader. Assumes what the acquisition says.
         async fn acquire(&self, target: &Target, acquisition: &Acquisition) -> Result<Acquired>;
 
-        /// Asks a holder to look again, and to come to more shards if it says so. Assumes: the same workflow holds the
-        /// lock under the same fence, and what it asks to be changed is as it was seen. So one that asks may be refused
-        /// because its first try got through.
-        async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled>;
+        /// Asks a leader to look again. Assumes: the term holds the lock.
+        async fn signal(&self, term: &Term) -> Result<Signalled>;
 
         /// Names the term's next batch as the open one and renews the lease. Assumes: the term holds the lock and its
         /// latest batch is number `seq`.

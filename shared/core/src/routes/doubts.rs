@@ -152,7 +152,7 @@ fn never_so(route: &Route) -> Vec<(&'static str, String)> {
         let what = "no calls of different Targets wait for each other without `in_flight` or `calls_per_second`";
         found.push(("limits.share", what.to_owned()));
     }
-    if route.reads.collapse.is_some() && route.shards.most() > 1 {
+    if route.reads.collapse.is_some() && route.shards > 1 {
         let what = "two shards of a Target may both call a task of one key, each its newest. Write `shards: 1`";
         found.push(("collapse", what.to_owned()));
     }

@@ -14,7 +14,7 @@ use super::limited::Limited;
 use super::limits::CallLimits;
 use super::targets::{self, Settings, a_second};
 use super::traits::Reads;
-use super::{Error, Ordered, Route, Routes, mistake, shards};
+use super::{Error, Ordered, Route, Routes, mistake};
 use crate::domain::batch;
 use crate::domain::failed::KEEP_DAYS;
 use crate::domain::gate::Rates;
@@ -53,12 +53,11 @@ struct RouteEntry {
     when: Option<Expression>,
     /// What a task is grouped by: JMESPath over the payload that gives a string.
     target: Expression,
-    /// How many shards each Target of this route has: a number, or `auto`, which gives a Target as many as its load
-    /// needs, up to 16. More than one is for Targets that get over 500 tasks a second, which is what one partition of
-    /// the index and one leader take. Waiting tasks are spread over the shards. While there is much to do, shards get
-    /// leaders of their own. Not for ordered routes.
-    #[serde(default)]
-    shards: shards::Written,
+    /// How many shards each Target of this route has. More than one is for Targets that get over 500 tasks a second,
+    /// which is what one partition of the index and one leader take. Waiting tasks are spread over the shards. While
+    /// there is much to do, shards get leaders of their own. Not for ordered routes.
+    #[serde(default = "one_shard")]
+    shards: Limited<1, 64>,
     /// How urgent a task is: JMESPath over the payload that gives a whole number from 0 to 9, or null for 0. The more
     /// urgent fill the next batch of their Target first, and of ten places one is left for the others. Batches with
     /// tasks above 0 go first at limits, in nine of ten turns. Absent: 0.
@@ -272,7 +271,7 @@ impl File {
             if entry.ordered_by.is_none() && entry.order.is_some() {
                 return Err(whole(format!("`order` of route `{}` says nothing without `ordered_by`", entry.name)));
             }
-            if entry.ordered_by.is_some() && entry.shards.0.most() > 1 {
+            if entry.ordered_by.is_some() && entry.shards.0 > 1 {
                 let what = "is ordered: its Targets cannot have `shards`, which have leaders that work side by side";
                 return Err(whole(format!("route `{}` {what}", entry.name)));
             }
@@ -347,7 +346,7 @@ impl RouteEntry {
             when: self.when.unwrap_or_else(Expression::always),
             target: self.target,
             ordered: self.ordered_by.map(|by| self.order.unwrap_or_default().compile(by)),
-            shards: self.shards.0,
+            shards: u8::try_from(self.shards.0).unwrap_or(u8::MAX),
             reads: Reads {
                 weight: self.batch.weight,
                 close_when: self.batch.close_when,
@@ -389,6 +388,10 @@ impl Order {
 /// The JSON Schema of the routes file.
 pub fn schema() -> Schema {
     schema_for!(File)
+}
+
+const fn one_shard() -> Limited<1, 64> {
+    Limited(1)
 }
 
 const fn keep_failed_days() -> Limited<1, 365> {

@@ -18,7 +18,6 @@ mod limits;
 mod members;
 mod mistake;
 mod rendering;
-mod shards;
 mod sharing;
 mod targets;
 mod template;
@@ -45,7 +44,6 @@ use crate::domain::id::{LaneId, MAX_TARGET_BYTES, RouteName, Target, TaskId, Tur
 use crate::domain::lane::{MAX_SEQUENCE, Numbering, OnFailure, Order};
 use crate::domain::outcome::{Fault, Reply};
 use crate::domain::retry;
-use crate::domain::shards::Shards;
 use crate::domain::task_message::{Code, Rejection, TaskMessage};
 use crate::domain::traits::Traits;
 
@@ -83,7 +81,7 @@ pub struct Route {
     ordered: Option<Ordered>,
     reads: traits::Reads,
     /// How many shards each of its Targets has; 1 if it is ordered.
-    pub shards: Shards,
+    pub shards: u8,
     usual: Settings,
     targets: Vec<targets::Exception>,
     /// Whether full batches that arrive together need no leader.

@@ -31,7 +31,7 @@ fn a_good_file_is_taken_with_its_defaults() {
     let route = routes.get(&RouteName::new("parcels")).unwrap();
     assert_eq!((route.usual().batch.max_items, route.usual().batch.wait_ms), (10, 1_000));
     assert_eq!(route.retry.attempts, 5);
-    assert_eq!(route.shards, Shards::Fixed(1));
+    assert_eq!(route.shards, 1);
     assert_eq!(route.downstream.timeout_ms(), Some(10_000));
     assert_eq!(route.notify.failure, NotificationQueue::Default);
 }
@@ -151,9 +151,9 @@ fn a_rate_of_each_target_stands_beside_no_limit_of_the_route() {
 }
 
 #[test]
-fn shards_are_a_number_or_follow_the_load() {
-    for (written, shards) in [("1", Shards::Fixed(1)), ("64", Shards::Fixed(64)), ("auto", Shards::ByLoad)] {
-        let file = GOOD.replacen("target: truck", &format!("target: truck\n    shards: {written}"), 1);
+fn shards_are_a_number_from_1_to_64() {
+    for shards in [1, 64] {
+        let file = GOOD.replacen("target: truck", &format!("target: truck\n    shards: {shards}"), 1);
         assert_eq!(Routes::parse(&file).unwrap().get(&RouteName::new("parcels")).unwrap().shards, shards);
     }
 }
@@ -300,10 +300,7 @@ fn a_payload_without_an_order_says_why_without_quoting_it() {
 
 #[test]
 fn an_order_without_a_key_is_refused() {
-    for shards in ["2", "auto"] {
-        let file = format!("    ordered_by: account\n    shards: {shards}\n");
-        assert!(ordered(&file).unwrap_err().what.contains("cannot have `shards`"), "{shards}");
-    }
+    assert!(ordered("    ordered_by: account\n    shards: 2\n").unwrap_err().what.contains("cannot have `shards`"));
     assert!(ordered("    order: { on_failure: skip }\n").unwrap_err().what.contains("`ordered_by`"));
     assert!(ordered("    ordered_by: account\n    order: { on_failure: stop }\n").unwrap_err().what.contains("hold"));
 }

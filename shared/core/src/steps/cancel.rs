@@ -76,7 +76,7 @@ pub struct Waits<C> {
 impl<C> Waits<C> {
     /// All that wait for this Target. Tasks that wait for their turn are not among them.
     pub fn of(routes: &Routes, target: &Target) -> Self {
-        let shards = routes.get(&target.route()).map_or(1, |route| route.shards.most());
+        let shards = routes.get(&target.route()).map_or(1, |route| route.shards);
         Self { shards: target.whole().shards(shards).collect(), after: None, has_open: false }
     }
 

@@ -181,10 +181,10 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         let seen = self.store.lock(target).await?;
         let now = self.env.now();
         let bidder = self.bidder(target, election, now)?;
-        let Bid::Held(held) = lock::bid(seen.as_ref(), target, &bidder, None, now) else { return Ok(None) };
-        Ok(match self.store.signal(target, &held).await? {
+        let Bid::Held(term) = lock::bid(seen.as_ref(), target, &bidder, now) else { return Ok(None) };
+        Ok(match self.store.signal(&term).await? {
             Signalled::Yes => {
-                let signalled = Some((target.shard(), held.fence));
+                let signalled = Some((target.shard(), term.fence));
                 Some(self.once_more(Election { signalled, ..election.clone() }))
             }
             Signalled::No(_) => None,
@@ -241,11 +241,10 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     /// of its own, or should have one.
     async fn seek(&self, election: &Election, repeated: bool) -> Result<Bidden, Error> {
         let Election { workflow, target, .. } = election;
-        let shards = self.route(target)?.shards;
-        if target.stands_alone(shards.most()) {
+        if target.stands_alone(self.route(target)?.shards) {
             // In a burst most lose, and a read costs a fifth of a refused write.
             let seen = self.store.lock(target).await?;
-            return self.bid(target, election, seen, None).await;
+            return self.bid(target, election, seen).await;
         }
         let home = target.whole();
         // The route has shards because its Targets are hot, so the home's lock is probably held.
@@ -256,9 +255,9 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
         let is_led = own.as_ref().is_some_and(|own| own.is_led(now) || is_mine(own));
         let needs_help = seen.as_ref().is_some_and(|home| home.needs_help(now));
         if is_led || (needs_help && self.fills_a_batch(election, repeated).await?) {
-            self.bid(target, election, own, None).await
+            self.bid(target, election, own).await
         } else {
-            self.bid(&home, election, seen, shards.asked_for(target.shard())).await
+            self.bid(&home, election, seen).await
         }
     }
 
@@ -283,33 +282,26 @@ impl<S: Tasks + Locks + Batches, E: Env> ElectLeader<'_, S, E> {
     }
 
     /// Bids until the lock is won or its holder has this workflow's signal. Once is enough: a leader that has it looks
-    /// at all that waits before it lets the lock go. It must come to this many `shards` to find these tasks; if it does
-    /// not any more, it is asked again.
-    async fn bid(
-        &self,
-        target: &Target,
-        election: &Election,
-        mut seen: Option<Lock>,
-        shards: Option<u8>,
-    ) -> Result<Bidden, Error> {
+    /// at all that waits before it lets the lock go.
+    async fn bid(&self, target: &Target, election: &Election, mut seen: Option<Lock>) -> Result<Bidden, Error> {
         let Election { workflow, signalled, .. } = election;
         let term = |fence| Term { target: target.clone(), workflow: workflow.clone(), fence };
         for _ in 0..MAX_BIDS {
             let now = self.env.now();
             let bidder = self.bidder(target, election, now)?;
-            seen = match lock::bid(seen.as_ref(), target, &bidder, shards, now) {
+            seen = match lock::bid(seen.as_ref(), target, &bidder, now) {
                 Bid::Leads(fence) => return Ok(Bidden::Won(term(fence))),
                 Bid::Acquire(acquisition) => match self.store.acquire(target, &acquisition).await? {
                     Acquired::Yes => return Ok(Bidden::Won(term(acquisition.next.fence))),
                     Acquired::No(lock) => lock,
                 },
-                Bid::Held(held) if held.asks.is_none() && *signalled == Some((target.shard(), held.fence)) => {
+                Bid::Held(held) if *signalled == Some((target.shard(), held.fence)) => {
                     return Ok(Bidden::Lost { signalled: *signalled, anew: None });
                 }
-                Bid::Held(held) => match self.store.signal(target, &held).await? {
+                Bid::Held(held) => match self.store.signal(&held).await? {
                     Signalled::Yes => {
-                        let anew = Some(Term { workflow: held.workflow, ..term(held.fence) });
-                        return Ok(Bidden::Lost { signalled: Some((target.shard(), held.fence)), anew });
+                        let signalled = Some((target.shard(), held.fence));
+                        return Ok(Bidden::Lost { signalled, anew: Some(held) });
                     }
                     Signalled::No(lock) => lock,
                 },

@@ -133,7 +133,7 @@ async fn replace<S: Locks>(
     let wait_ms = route.for_target(&target).batch.wait_ms;
     let (workflow, lease_until) = (WorkflowId::new(env.fresh_id()), now.plus_ms(lease_ms(wait_ms)));
     let bidder = Holder { workflow: workflow.clone(), waits_since: now, lease_until };
-    let Bid::Acquire(acquisition) = bid(Some(&lock), &target, &bidder, None, now) else { return Ok(None) };
+    let Bid::Acquire(acquisition) = bid(Some(&lock), &target, &bidder, now) else { return Ok(None) };
     let fence = acquisition.next.fence;
     Ok(match store.acquire(&target, &acquisition).await? {
         Acquired::Yes => Some(Term { target, workflow, fence }),

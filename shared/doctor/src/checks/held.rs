@@ -14,7 +14,11 @@ pub(super) fn waiting(seen: &Seen) -> Vec<Finding> {
         Ok(None) => Found::Well,
         Ok(Some(wait)) => Found::wrong(
             format!("{} tasks wait, {} since {} minutes", wait.tasks, wait.target, minutes(seen.now, wait.since)),
-            format!("`groupage status target {}` says who leads; without a route nobody does", wait.target),
+            format!(
+                "`groupage status target {}` says who leads; without a route nobody does. A shard bears 500 tasks a second: \
+                 beyond them set `shards: N` on the route",
+                wait.target
+            ),
         ),
     };
     findings(Check::Waiting, "no task waits for longer than 15 minutes", [("", found)])

@@ -38,7 +38,7 @@ impl Groupage {
 
     /// What is fixed for this run, except reads that may lag no more.
     pub(super) const fn laws(&self, lags: bool) -> Laws {
-        Laws { shards: self.setting.of_target(), attempts: self.setting.attempts, removed: self.removed, lags }
+        Laws { shards: self.setting.shards, attempts: self.setting.attempts, removed: self.removed, lags }
     }
 
     /// The shard that a task waits in: that of its workflow.

@@ -53,6 +53,4 @@ rules! { Setting;
     LoserComesBack: pair(Mishaps { lags: 1, ..NONE }) => NothingLost,
     /// Home's leader looks for tasks in every shard.
     EveryShard: Setting { shards: 2, ..pair(NONE) } => SignalsAnswered,
-    /// Home's leader comes to the shards that a signal asks it to come to.
-    ReachFollowed: Setting { shards: 2, by_load: true, ..pair(NONE) } => SignalsAnswered,
 }

@@ -1,7 +1,5 @@
 //! How large a run is, and what may go wrong in it.
 
-use groupage_core::domain::Shards;
-
 /// How often each thing may still go wrong.
 #[derive(Clone, Copy, Debug, Default, Hash, PartialEq, Eq)]
 pub struct Mishaps {
@@ -40,8 +38,6 @@ pub struct Setting {
     pub mishaps: Mishaps,
     /// How many shards the Target has; a workflow's tasks lie in one of them.
     pub shards: u8,
-    /// Whether their number follows the load, so that home's leader learns of each.
-    pub by_load: bool,
     /// How many tasks one call takes.
     pub max_items: u8,
     /// Whether a batch that is not full waits for more.
@@ -71,7 +67,6 @@ impl Setting {
         aware: false,
         mishaps: Mishaps { crashes: 0, copies: 0, sleeps: 0, lags: 0, failures: 0, outages: 0, beats: 0 },
         shards: 1,
-        by_load: false,
         max_items: 2,
         window: false,
         calls_last: true,
@@ -82,15 +77,9 @@ impl Setting {
         collapses: false,
     };
 
-    /// How many shards its Target has.
-    pub const fn of_target(&self) -> Shards {
-        if self.by_load { Shards::ByLoad } else { Shards::Fixed(self.shards) }
-    }
-
     /// The routes file of this setting.
     pub fn routes(&self) -> String {
-        let Self { max_items, attempts, .. } = self;
-        let shards = self.of_target();
+        let Self { max_items, attempts, shards, .. } = self;
         let on_reject = if self.bisects { "bisect" } else { "fail" };
         let express = self.express > 0;
         let collapse = if self.collapses { "    collapse: k\n" } else { "" };
@@ -118,7 +107,7 @@ pub(super) const COPY: Mishaps = Mishaps { copies: 1, ..NONE };
 pub(super) const SLEEP: Mishaps = Mishaps { sleeps: 1, ..NONE };
 
 /// Few workflows with one mishap, or two that make few states.
-pub(super) const QUICK: [Setting; 22] = [
+pub(super) const QUICK: [Setting; 21] = [
     Setting::CALM,
     Setting { name: "calm, with a window", window: true, ..Setting::CALM },
     Setting { name: "calm, calls at any time", calls_last: false, in_order: false, ..pair(NONE) },
@@ -138,7 +127,6 @@ pub(super) const QUICK: [Setting; 22] = [
     Setting { name: "one collapse key, and a crash", collapses: true, ..pair(CRASH) },
     Setting { name: "one collapse key, and a message twice", collapses: true, max_items: 1, ..pair(COPY) },
     Setting { name: "two shards", ..shards(NONE) },
-    Setting { name: "two shards, by load", by_load: true, ..shards(NONE) },
     Setting { name: "a batch's only worker dies", ..only(CRASH) },
     Setting { name: "a batch's only worker sleeps", ..only(Mishaps { sleeps: 1, copies: 1, ..NONE }) },
 ];

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use groupage_core::domain::batch::Assumes;
 use groupage_core::domain::gate::Scope;
-use groupage_core::domain::lock::{Acquisition, Held};
+use groupage_core::domain::lock::Acquisition;
 use groupage_core::domain::rest::Stage;
 
 use crate::harness::recorder::Recorder;
@@ -43,7 +43,7 @@ pub enum Op {
     /// `Locks::acquire`.
     Acquire(Target, Acquisition),
     /// `Locks::signal`.
-    Signal(Target, Held),
+    Signal(Term),
     /// `Locks::advance`.
     Advance(Term, Seq, Timestamp),
     /// `Locks::release`.

@@ -2,7 +2,7 @@
 
 use groupage_core::domain::batch::Assumes;
 use groupage_core::domain::gate::{LOOK_MS, Scope};
-use groupage_core::domain::lock::{Acquisition, Held};
+use groupage_core::domain::lock::Acquisition;
 use groupage_core::domain::shelf::{Bookmarks, Position};
 use groupage_core::domain::task::Ties;
 use groupage_core::ports::{
@@ -76,8 +76,8 @@ impl layer::Locks for Ports {
         self.told::<Kept<Acquired>>(Op::Acquire(target.clone(), acquisition.clone())).await
     }
 
-    async fn signal(&self, target: &Target, held: &Held) -> Result<Signalled> {
-        self.told::<Kept<Signalled>>(Op::Signal(target.clone(), held.clone())).await
+    async fn signal(&self, term: &Term) -> Result<Signalled> {
+        self.told::<Kept<Signalled>>(Op::Signal(term.clone())).await
     }
 
     async fn advance(&self, term: &Term, seq: Seq, lease_until: Timestamp) -> Result<Advanced> {

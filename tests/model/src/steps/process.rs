@@ -127,7 +127,7 @@ impl Calls for Steps {
         let is_stored = || answer.get::<Kept<Stored>>().is_some_and(|stored| **stored == Stored::Yes);
         let is_signalled = || answer.get::<Kept<Signalled>>().is_some_and(|it| matches!(**it, Signalled::Yes));
         match op {
-            Op::Signal(target, held) if is_signalled() => learnt.signalled = Some((target.shard(), held.fence)),
+            Op::Signal(term) if is_signalled() => learnt.signalled = Some((term.target.shard(), term.fence)),
             Op::StoreGate(..) if is_stored() => learnt.passed = true,
             Op::Store(batch, _) if is_stored() && is_claim(batch) => learnt.claimed = true,
             Op::Call(..) => learnt.called = true,

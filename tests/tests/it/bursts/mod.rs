@@ -7,7 +7,6 @@ mod embedded;
 use std::collections::HashSet;
 
 use groupage_aws::{Place, Units};
-use groupage_core::domain::Shards;
 use groupage_tests::effort;
 use simulator::load::Load;
 use simulator::{Setting, run};
@@ -26,8 +25,7 @@ async fn check(sent: Burst) {
     // makes more calls that are not full.
     let cut_short = if express { (cost.ran_s / 6.0) as usize } else { 0 };
     assert!(cost.calls.len() <= tasks / 100 + 1 + cut_short, "{} calls for {tasks} tasks", cost.calls.len());
-    let setting =
-        Setting { lag_ms, express, shards: Shards::Fixed(shards), ..Setting::of(Load::Burst { tasks, targets: 1 }) };
+    let setting = Setting { lag_ms, express, shards, ..Setting::of(Load::Burst { tasks, targets: 1 }) };
     let simulated = tokio::task::spawn_blocking(move || run(&setting, &|_| {})).await.unwrap().unwrap();
     compare(&cost, &simulated);
 }

@@ -1,10 +1,10 @@
 //! What every `Locks` must do.
 
-use groupage_core::domain::lock::{Acquisition, Asks, Assumes, Held, Holder};
+use groupage_core::domain::lock::{Acquisition, Assumes, Holder};
 use groupage_tests::prelude::*;
 
 use super::fixture::{Fixture, conformance};
-use super::samples::{held, lead, lock_of, taking, target, term};
+use super::samples::{lead, lock_of, taking, target, term};
 
 conformance![
     a_free_lock_is_acquired,
@@ -19,8 +19,6 @@ conformance![
     a_lock_that_differs_in_anything_from_what_was_seen_is_not_taken_over,
     a_signal_does_not_keep_a_lock_from_being_taken_over,
     signals_survive_an_acquisition,
-    a_signal_widens_a_reach_only_as_it_was_seen,
-    a_reach_goes_from_leader_to_leader,
     a_signal_to_a_holder_that_is_gone_is_refused,
     a_signal_to_a_lock_that_never_was_is_refused,
     a_leader_advances_batch_by_batch,
@@ -158,14 +156,14 @@ async fn a_lock_that_differs_in_anything_from_what_was_seen_is_not_taken_over(st
 
 async fn a_signal_does_not_keep_a_lock_from_being_taken_over(store: impl Fixture) {
     let (target, first) = led(&store).await;
-    store.signal(&target, &held(&first)).await.unwrap();
+    store.signal(&first).await.unwrap();
     let takeover = taking(&term(&target, "w2", 11), Assumes::Unchanged(lock_of(&first)));
     assert_eq!(store.acquire(&target, &takeover).await.unwrap(), Acquired::Yes);
 }
 
 async fn signals_survive_an_acquisition(store: impl Fixture) {
     let (target, first) = led(&store).await;
-    assert_eq!(store.signal(&target, &held(&first)).await.unwrap(), Signalled::Yes);
+    assert_eq!(store.signal(&first).await.unwrap(), Signalled::Yes);
     let before = signals(&store).await;
     assert!(before >= 1);
     assert_eq!(store.release(&first, Seq(0), before, LATER).await.unwrap(), Released::Yes);
@@ -173,68 +171,20 @@ async fn signals_survive_an_acquisition(store: impl Fixture) {
     assert_eq!(signals(&store).await, before);
 }
 
-/// A signal that asks for more. If its answer is lost, its repeat finds what it asked for and is refused.
-async fn ask(store: &impl Fixture, target: &Target, held: &Held) {
-    let next = held.asks.map(|asks| asks.next);
-    let signalled = store.signal(target, held).await.unwrap();
-    let is_there = matches!(&signalled, Signalled::No(Some(lock)) if lock.reach == next);
-    assert!(signalled == Signalled::Yes || is_there, "{signalled:?}");
-}
-
-async fn a_signal_widens_a_reach_only_as_it_was_seen(store: impl Fixture) {
-    let (target, term) = led(&store).await;
-    let reach = |shards| Reach { shards, until: Timestamp(9_000 + u64::from(shards)) };
-    let signal = |seen, next| Held { asks: Some(Asks { seen, next }), ..held(&term) };
-    ask(&store, &target, &signal(None, reach(2))).await;
-    let two = Lock { reach: Some(reach(2)), signals: signals(&store).await, ..lock_of(&term) };
-    assert_eq!(current(&store).await, Some(two.clone()));
-    let moved = Reach { until: Timestamp(1), ..reach(2) };
-    for seen in [None, Some(reach(4)), Some(moved)] {
-        let refused = store.signal(&target, &signal(seen, reach(8))).await.unwrap();
-        assert_eq!(refused, Signalled::No(Some(two.clone())), "{seen:?}");
-    }
-    ask(&store, &target, &signal(Some(reach(2)), reach(8))).await;
-    assert_eq!(store.signal(&target, &held(&term)).await.unwrap(), Signalled::Yes);
-    let eight = Lock { reach: Some(reach(8)), signals: signals(&store).await, ..lock_of(&term) };
-    assert_eq!(current(&store).await, Some(eight.clone()));
-    assert_eq!(store.release(&term, Seq(0), 0, LATER).await.unwrap(), Released::Signalled(eight.clone()));
-    let Advanced::Kept(next) = store.advance(&term, Seq(0), LATER).await.unwrap() else { panic!("it leads") };
-    assert_eq!(next.reach, eight.reach, "the leader hears of it");
-}
-
-async fn a_reach_goes_from_leader_to_leader(store: impl Fixture) {
-    let (target, first) = led(&store).await;
-    let reach = Some(Reach { shards: 4, until: Timestamp(9_000) });
-    // One that was asked for since the lock was seen does not keep it from being taken over.
-    let asks = reach.map(|next| Asks { seen: None, next });
-    ask(&store, &target, &Held { asks, ..held(&first) }).await;
-    for (fence, reach) in [(11, reach), (12, None)] {
-        let mut takeover = taking(&term(&target, "w2", fence), Assumes::Unchanged(current(&store).await.unwrap()));
-        if let Assumes::Unchanged(seen) = &mut takeover.assumes {
-            seen.reach = None;
-        }
-        takeover.next.reach = reach;
-        for _ in 0..2 {
-            assert_eq!(store.acquire(&target, &takeover).await.unwrap(), Acquired::Yes);
-        }
-        assert_eq!(current(&store).await.unwrap().reach, reach);
-    }
-}
-
 async fn a_signal_to_a_holder_that_is_gone_is_refused(store: impl Fixture) {
     let (target, first) = led(&store).await;
     store.release(&first, Seq(0), 0, LATER).await.unwrap();
     let free = current(&store).await;
-    assert_eq!(store.signal(&target, &held(&first)).await.unwrap(), Signalled::No(free));
+    assert_eq!(store.signal(&first).await.unwrap(), Signalled::No(free));
     // The same workflow under a later fence is another holder too.
     let again = lead(&*store, &target, "w1", 11).await;
-    assert_eq!(store.signal(&target, &held(&first)).await.unwrap(), Signalled::No(Some(lock_of(&again))));
+    assert_eq!(store.signal(&first).await.unwrap(), Signalled::No(Some(lock_of(&again))));
 }
 
 async fn a_signal_to_a_lock_that_never_was_is_refused(store: impl Fixture) {
     let target = target("a");
-    let nobody = held(&term(&target, "w1", 10));
-    assert_eq!(store.signal(&target, &nobody).await.unwrap(), Signalled::No(None));
+    let nobody = term(&target, "w1", 10);
+    assert_eq!(store.signal(&nobody).await.unwrap(), Signalled::No(None));
     assert_eq!(current(&store).await, None);
 }
 
@@ -298,8 +248,8 @@ async fn a_repeated_release_recognises_itself(store: impl Fixture) {
 }
 
 async fn a_release_after_a_signal_is_refused(store: impl Fixture) {
-    let (target, term) = led(&store).await;
-    store.signal(&target, &held(&term)).await.unwrap();
+    let (_, term) = led(&store).await;
+    store.signal(&term).await.unwrap();
     let signals = signals(&store).await;
     let signalled = Lock { signals, ..lock_of(&term) };
     assert_eq!(store.release(&term, Seq(0), 0, LATER).await.unwrap(), Released::Signalled(signalled.clone()));

@@ -1,7 +1,7 @@
 //! Tasks, locks, batches and trackers to write.
 
 use groupage_core::domain::id::digest;
-use groupage_core::domain::lock::{Acquisition, Assumes, Held};
+use groupage_core::domain::lock::{Acquisition, Assumes};
 use groupage_core::domain::tracker::Options;
 use groupage_tests::prelude::*;
 
@@ -44,16 +44,12 @@ pub fn term(target: &Target, workflow: &str, fence: u64) -> Term {
     Term { target: target.clone(), workflow: WorkflowId::new(workflow), fence: Fence(fence) }
 }
 
-pub fn held(term: &Term) -> Held {
-    Held { workflow: term.workflow.clone(), fence: term.fence, asks: None }
-}
-
 /// The lock as a term's acquisition leaves it, its lease over at 2,000.
 pub fn lock_of(term: &Term) -> Lock {
     let holder =
         Holder { workflow: term.workflow.clone(), waits_since: Timestamp(1_000), lease_until: Timestamp(2_000) };
     let open = Some(term.batch_id(Seq(0)));
-    Lock { holder: Some(holder), fence: term.fence, seq: Seq(0), signals: 0, open, reach: None }
+    Lock { holder: Some(holder), fence: term.fence, seq: Seq(0), signals: 0, open }
 }
 
 pub fn taking(term: &Term, assumes: Assumes) -> Acquisition {

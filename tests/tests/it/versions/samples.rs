@@ -16,9 +16,7 @@ use groupage_core::domain::shelf::{Bookmark, Bookmarks, Position};
 use groupage_core::domain::tracker::Ending;
 use groupage_tests::prelude::*;
 
-use crate::ports::samples::{
-    batch, failure, held, lead, member, opened, session, target, task, term, tracked, waiting,
-};
+use crate::ports::samples::{batch, failure, lead, member, opened, session, target, task, term, tracked, waiting};
 
 /// What every read gave, as text; `None` where it found nothing.
 pub type Reads = BTreeMap<String, Option<String>>;
@@ -142,10 +140,8 @@ async fn write_tasks(store: &Dynamo) {
 }
 
 async fn write_locks(store: &Dynamo) {
-    let asks = lock::Asks { seen: None, next: Reach { shards: 4, until: LATER } };
     let of = lead(store, &target("held"), "w1", 7).await;
-    let asking = lock::Held { asks: Some(asks), ..held(&of) };
-    assert_eq!(store.signal(&of.target, &asking).await.unwrap(), Signalled::Yes);
+    assert_eq!(store.signal(&of).await.unwrap(), Signalled::Yes);
     let of = lead(store, &target("released"), "w2", 8).await;
     assert_eq!(of, term(&target("released"), "w2", 8));
     assert_eq!(store.release(&of, Seq(0), 0, NOW).await.unwrap(), Released::Yes);

@@ -79,7 +79,6 @@ fn a_limit_that_is_never_reached_is_told() {
         ("batch: { weight: w }", "batch.weight"),
         ("batch: { max_items: 1, close_when: last }", "batch.close_when"),
         ("collapse: key\n    shards: 2", "collapse"),
-        ("collapse: key\n    shards: auto", "collapse"),
     ] {
         let found = doubts(&format!("  - name: a\n    target: t\n    {http}\n    {fields}\n"));
         assert!(found.len() == 1 && found[0].1 == field, "{fields}: {found:?}");

@@ -117,7 +117,7 @@ impl<S: Tasks + Failures + Lanes, Q: Outbox, E: Env> Failing<'_, S, Q, E> {
     /// What a task is grouped by now: its route may have been mended since it failed.
     fn target(&self, routes: &Routes, task: &Task) -> Result<Target, Refused> {
         let Assigned { route, target, .. } = routes.assign(&task.payload).map_err(Refused::NoRoute)?;
-        Ok(target.in_shard(Shard::drawn(route.shards.at_rest(), self.env.random())))
+        Ok(target.in_shard(Shard::drawn(route.shards, self.env.random())))
     }
 
     async fn unfile_one(&self, id: &TaskId) -> Outcome<(), Refused> {

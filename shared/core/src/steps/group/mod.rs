@@ -23,7 +23,7 @@ use crate::domain::batch::{Assumes, Batch, Limits, Pace, Status};
 use crate::domain::drain::Drain;
 use crate::domain::message::{Finish, Group, Lead, Resume};
 use crate::domain::retry::{Retryable, again_delay_ms};
-use crate::domain::{Candidate, Copies, Lock, Shard, Shards, Target, Term, Timestamp};
+use crate::domain::{Candidate, Copies, Lock, Shard, Target, Term, Timestamp};
 use crate::ports::{
     self, Batches, Destination, Env, Freshness, Inbox, Locks, Outbox, Outgoing, Tasks, postpone_one, send_all,
 };
@@ -64,8 +64,6 @@ struct Leading<'r, C> {
     first_window: Option<Timestamp>,
     /// Whether it makes batches that are not full.
     takes_few: bool,
-    /// How many shards its Target has.
-    shards: Shards,
     drain: Drain<C>,
     /// How fast the latest batch filled.
     pace: Pace,
@@ -80,16 +78,6 @@ impl<C> Leading<'_, C> {
     /// Whether a batch is to be begun with what was gathered.
     fn begins_with(&self, gathered: &Gathered) -> bool {
         if self.takes_few { !gathered.candidates.is_empty() } else { gathered.full }
-    }
-
-    /// Goes through the shards that the home's leader was asked to come to meanwhile: this many.
-    fn come_to(&mut self, shards: u8)
-    where
-        C: Clone,
-    {
-        if self.term.target.shard() == Shard::HOME {
-            self.drain.come_to(self.term.target.shards(shards));
-        }
     }
 }
 
@@ -180,15 +168,14 @@ impl<S: Tasks + Locks + Batches, Q: Outbox + Inbox, E: Env> GroupBatch<'_, S, Q,
             _ => return self.hand_over(&term, answers_for, copies).await,
         };
         let shards: Vec<Target> = match term.target.shard() {
-            Shard::HOME => term.target.shards(route.shards.followed(lock.reach, self.env.now())).collect(),
+            Shard::HOME => term.target.shards(route.shards).collect(),
             _ => vec![term.target.clone()],
         };
         let mut leading = Leading {
             first_window: lock.first_window(),
             lock,
             limits: route.for_target(&term.target).batch,
-            takes_few: term.target.stands_alone(route.shards.most()),
-            shards: route.shards,
+            takes_few: term.target.stands_alone(route.shards),
             term,
             drain: Drain::new(tasks, shards, verify),
             pace,

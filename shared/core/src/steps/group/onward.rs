@@ -34,8 +34,6 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
                 Released::Lost => return Err(Stop::TermOver),
                 Released::Signalled(lock) => {
                     leading.lock.signals = lock.signals;
-                    // To all, whatever this clock says of who asked when: each of them was promised a look.
-                    leading.come_to(leading.shards.promised(lock.reach));
                     leading.drain.start_over();
                 }
             }
@@ -60,10 +58,7 @@ impl<S: Tasks + Locks + Batches, Q: Outbox, E: Env> GroupBatch<'_, S, Q, E> {
         let lease_until = self.env.now().plus_ms(lease_ms(leading.limits.wait_ms));
         match self.store.advance(&leading.term, leading.lock.seq, lease_until).await? {
             // Signals that came since the last look stay unseen until the index is walked again.
-            Advanced::Kept(lock) => {
-                leading.come_to(leading.shards.followed(lock.reach, self.env.now()));
-                leading.lock = Lock { signals: leading.lock.signals, ..lock };
-            }
+            Advanced::Kept(lock) => leading.lock = Lock { signals: leading.lock.signals, ..lock },
             Advanced::Lost => return Err(Stop::TermOver),
         }
         Ok(())

@@ -14,7 +14,7 @@ use crate::domain::batch::Status;
 use crate::domain::gate::{Limits, Of, Scope};
 use crate::domain::task;
 use crate::domain::why::{Seen, Why};
-use crate::domain::{Batch, BatchId, Candidate, Failed, Gate, Lane, Lock, Shard, Shards, Target, Task, TaskId};
+use crate::domain::{Batch, BatchId, Candidate, Failed, Gate, Lane, Lock, Shard, Target, Task, TaskId};
 use crate::ports::{Batches, Env, Failures, Freshness, Gates, Lanes, Locks, Tasks};
 use crate::routes::{Route, Routes};
 
@@ -185,7 +185,7 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
         let target = target.whole();
         let route = self.route(&target);
         let mut shards = Vec::new();
-        let looked_at: Vec<Target> = target.shards(self.shards(&target).await?).take(MOST_SHARDS).collect();
+        let looked_at: Vec<Target> = target.shards(self.shards(&target)).take(MOST_SHARDS).collect();
         let of_each = COUNTED / looked_at.len().max(1);
         let mut allowance = Allowance::default();
         for shard in looked_at {
@@ -210,16 +210,9 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
         Ok((route.is_some() || one.is_known()).then_some(one))
     }
 
-    /// How many shards a Target has now: as its route says, or as many as its leader comes to.
-    ///
-    /// # Errors
-    /// A table did not answer.
-    pub async fn shards(&self, target: &Target) -> Result<u8, Error> {
-        let of_route = self.route(target).map_or(Shards::Fixed(1), |route| route.shards);
-        Ok(match of_route {
-            Shards::Fixed(count) => count,
-            Shards::ByLoad => of_route.promised(self.store.lock(&target.whole()).await?.and_then(|lock| lock.reach)),
-        })
+    /// How many shards a Target has, as its route says.
+    pub fn shards(&self, target: &Target) -> u8 {
+        self.route(target).map_or(1, |route| route.shards)
     }
 
     /// The gates that the calls for a Target pass, as they are now. What a person says of a Target is in its route's.

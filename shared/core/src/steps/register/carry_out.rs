@@ -79,7 +79,7 @@ impl<S: Tasks + Locks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox 
     fn may_be_led(&self, election: &Election) -> bool {
         let Election { target, .. } = election;
         let now = self.env.now();
-        self.routes.get(&target.route()).filter(|route| target.stands_alone(route.shards.most())).is_some_and(|route| {
+        self.routes.get(&target.route()).filter(|route| target.stands_alone(route.shards)).is_some_and(|route| {
             let lease = lease_ms(route.for_target(target).batch.wait_ms);
             self.asked.may_be_led(target, now.plus_ms(lease), now)
         })

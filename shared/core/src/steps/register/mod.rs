@@ -21,8 +21,8 @@ mod put;
 mod rations;
 mod refused;
 mod report;
+mod shard_router;
 mod sort;
-mod spread;
 mod yielding;
 
 use futures::future::join;
@@ -40,8 +40,8 @@ use line_up::account_for;
 use plan::Plan;
 use put::{Sorted, sort_out};
 use refused::Refused;
+use shard_router::ShardRouter;
 use sort::Coming;
-use spread::Spread;
 
 pub use asked::Asked;
 pub use gather::FULL_EVENT;
@@ -104,10 +104,10 @@ impl<S: Tasks + Locks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox 
         let records_came = records.len();
         let Coming { to_put, to_list, to_lane, rests } = self.sort(records, &mut plan, &mut report);
         let Carved { to_put, to_send, to_hold } = self.carve(to_put, &rests, records_came);
-        let spread = Spread::default();
+        let router = ShardRouter::default();
         // At once: those of other events are on their way, too.
-        let (mut done, missed) = join(self.put_each(to_put, &spread), self.gather(to_send, to_hold, &mut report)).await;
-        done.extend(self.put_each(missed, &spread).await);
+        let (mut done, missed) = join(self.put_each(to_put, &router), self.gather(to_send, to_hold, &mut report)).await;
+        done.extend(self.put_each(missed, &router).await);
         let lists: Vec<_> = to_list.into_iter().map(|(list, arrived)| self.put_on_list(list, arrived)).collect();
         let listed: Vec<_> = stream::iter(lists).buffer_unordered(CONCURRENCY).collect().await;
         for (arrived, placed) in listed {

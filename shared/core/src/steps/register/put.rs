@@ -5,10 +5,9 @@ use futures::{StreamExt, stream};
 use super::came::{Parsed, message_of};
 use super::plan::Plan;
 use super::refused::{Refused, conflict};
-use super::spread::Spread;
+use super::shard_router::ShardRouter;
 use super::yielding::{self, Yields};
 use super::{Named, Record, Register, Report};
-use crate::domain::shards::Shards;
 use crate::domain::task::{Status, Task};
 use crate::domain::{BatchId, Retryable, Target};
 use crate::ports::{self, Env, Registered, Tasks, Waiting};
@@ -38,25 +37,23 @@ impl<S: Tasks, Q, E: Env> Register<'_, S, Q, E> {
     pub(super) async fn put_each(
         &self,
         tasks: Vec<(Record, Parsed)>,
-        spread: &Spread,
+        router: &ShardRouter,
     ) -> Vec<(Record, Result<Put, Error>)> {
         for (target, times) in yielding::overloaded(&tasks) {
-            let shards = self.routes.get(&target.route()).map_or(Shards::Fixed(1), |route| route.shards);
-            self.rations.heard(target, shards, times, self.env.now());
             self.rations.expect(target, times, self.env.now());
         }
         let putting = stream::iter(tasks).map(|(record, parsed)| async move {
-            let put = self.put(parsed, spread).await;
+            let put = self.put(parsed, router).await;
             (record, put)
         });
         putting.buffered(CONCURRENCY).collect().await
     }
 
-    /// Puts a task, into another shard if one does not take it ([`Spread`]).
-    async fn put(&self, mut parsed: Parsed, spread: &Spread) -> Result<Put, Error> {
+    /// Puts a task, into another shard if one does not take it ([`ShardRouter`]).
+    async fn put(&self, mut parsed: Parsed, router: &ShardRouter) -> Result<Put, Error> {
         let drawn = parsed.target.clone();
         let begun = self.env.now();
-        let shards = self.routes.get(&drawn.route()).map_or(Shards::Fixed(1), |route| route.shards);
+        let shards = self.routes.get(&drawn.route()).map_or(1, |route| route.shards);
         let waits = matches!(parsed.task.status, Status::Created { .. });
         let mut moves = 0;
         loop {
@@ -71,7 +68,7 @@ impl<S: Tasks, Q, E: Env> Register<'_, S, Q, E> {
             let mut target = drawn.clone();
             // What names a batch is in no shard.
             if let Status::Created { target: waits_for } = &mut task.status {
-                target = spread.place(&drawn);
+                target = router.place(&drawn);
                 waits_for.clone_from(&target);
             }
             // A repeat would take from a throttled partition what its leader needs to move tasks out.
@@ -82,18 +79,13 @@ impl<S: Tasks, Q, E: Env> Register<'_, S, Q, E> {
             let registered = match put {
                 // If it was written all the same, the next put finds it, wherever it waits.
                 Err(error) if waits && error.retryable() == Retryable::Yes => {
-                    let is_throttled = matches!(error, ports::Error::Throttled { .. });
-                    let count = match is_throttled {
-                        true => self.rations.refused(&drawn, shards, self.env.now()),
-                        false => self.rations.spread(&drawn, shards, self.env.now()),
-                    };
                     // Whether or not this task moves: others need not try there.
-                    let has_other = spread.leave(&drawn, &target, count, || self.env.random());
+                    let has_other = router.leave(&drawn, &target, shards, || self.env.random());
                     if has_other && moves < MOVES && self.env.now().since(begun) < PATIENCE_MS {
                         moves += 1;
                         continue;
                     }
-                    if is_throttled {
+                    if matches!(error, ports::Error::Throttled { .. }) {
                         let is_first = self.rations.throttled(&drawn, self.env.now());
                         let said = is_first.then(|| error.into());
                         return Ok(Put::Yields(Box::new(parsed), Yields::Overload(said)));

@@ -3,19 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::domain::heat::Heat;
 use crate::domain::id::Target;
 use crate::domain::ration::Ration;
-use crate::domain::shards::Shards;
 use crate::domain::time::Timestamp;
 
-/// The [rations](Ration) of a process, by shard, and how [hot](Heat) Targets are. A shard without a ration is put as it
-/// comes.
+/// The [rations](Ration) of a process, by shard. A shard without a ration is put as it comes.
 #[derive(Debug, Default)]
-pub struct Rations {
-    rations: Mutex<HashMap<Target, Ration>>,
-    heats: Mutex<HashMap<Target, Heat>>,
-}
+pub struct Rations(Mutex<HashMap<Target, Ration>>);
 
 /// From this number on, those that are over are looked for and forgotten.
 const MANY: usize = 1_000;
@@ -61,44 +55,7 @@ impl Rations {
         true
     }
 
-    /// Over how many shards tasks of this Target are spread now.
-    pub(super) fn spread(&self, target: &Target, shards: Shards, now: Timestamp) -> u8 {
-        match shards {
-            Shards::Fixed(count) => count,
-            Shards::ByLoad => self.heats().get(&target.whole()).map_or(1, |heat| heat.shards(now)),
-        }
-    }
-
-    /// Notes that a shard of this Target has refused a put. Over how many tasks are spread now.
-    pub(super) fn refused(&self, target: &Target, shards: Shards, now: Timestamp) -> u8 {
-        self.heat(target, shards, now, |before| Heat::refused(before, now))
-    }
-
-    /// Notes that tasks of this Target have yielded so often in a row, at other processes.
-    pub(super) fn heard(&self, target: &Target, shards: Shards, times: u8, now: Timestamp) {
-        self.heat(target, shards, now, |before| Heat::heard(before, times, now));
-    }
-
-    fn heat(&self, target: &Target, shards: Shards, now: Timestamp, next: impl FnOnce(Option<Heat>) -> Heat) -> u8 {
-        match shards {
-            Shards::Fixed(count) => count,
-            Shards::ByLoad => {
-                let mut heats = self.heats();
-                if heats.len() >= MANY {
-                    heats.retain(|_, heat| !heat.is_over(now));
-                }
-                let next = next(heats.get(&target.whole()).copied());
-                heats.insert(target.whole(), next);
-                next.shards(now)
-            }
-        }
-    }
-
     fn lock(&self) -> MutexGuard<'_, HashMap<Target, Ration>> {
-        self.rations.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn heats(&self) -> MutexGuard<'_, HashMap<Target, Heat>> {
-        self.heats.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

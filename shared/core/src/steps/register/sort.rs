@@ -102,11 +102,10 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         let Assigned { route, target, order, traits } =
             assigned.map_err(|rejection| Refused::of(rejection, message.clone()))?;
         let now = self.env.now();
-        let spread = self.rations.spread(&target, route.shards, now);
         let shard = match came {
             // It gathers with others of its shard.
-            Came::In(Stage::Left(_), shard, _) if shard.0 < route.shards.most() => shard,
-            Came::In(..) | Came::Alone => Shard::drawn(spread, draw),
+            Came::In(Stage::Left(_), shard, _) if shard.0 < route.shards => shard,
+            Came::In(..) | Came::Alone => Shard::drawn(route.shards, draw),
         };
         let target = target.in_shard(shard);
         let digest = message.digest();
@@ -114,7 +113,7 @@ impl<S, Q, E: Env> Register<'_, S, Q, E> {
         let waits_since = match came {
             // Of several shards, each one's rests gather for themselves: those of all are still to meet at their
             // leader's.
-            Came::In(Stage::Left(since), ..) if spread == 1 && shard == Shard::HOME => since.min(now),
+            Came::In(Stage::Left(since), ..) if route.shards == 1 => since.min(now),
             Came::In(..) | Came::Alone => now,
         };
         let times = Times::of(&message, now);

@@ -9,9 +9,7 @@ use super::scan::{Pages, segments};
 use super::shelf::{Looked, Tally};
 use super::{Longest, Report, Sweep};
 use crate::domain::id::Target;
-use crate::domain::lock::Lock;
 use crate::domain::message::MAX_TASKS;
-use crate::domain::shards::Shards;
 use crate::domain::shelf::{Bookmark, Shelf};
 use crate::domain::task::Candidate;
 use crate::domain::time::Timestamp;
@@ -108,13 +106,10 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
     }
 
     async fn elect_one(&self, target: Target, Waiters { oldest, tasks }: Waiters) -> Result<Report, Error> {
-        let shards = self.routes.get(&target.route()).map_or(Shards::Fixed(1), |route| route.shards);
-        let leads_it = |lock: &Target| *lock == target || !target.stands_alone(shards.most());
+        let shards = self.routes.get(&target.route()).map_or(1, |route| route.shards);
+        let leads_it = |lock: &Target| *lock == target || !target.stands_alone(shards);
         for of in within_reach(&target).filter(leads_it) {
-            let (lock, now) = (self.store.lock(&of).await?, self.env.now());
-            // Home's leader does not come to a shard that it was not asked to come to.
-            let comes = |lock: &Lock| of == target || shards.follows(target.shard(), lock.reach, now);
-            if lock.is_some_and(|lock| lock.is_led(now) && comes(&lock)) {
+            if self.store.lock(&of).await?.is_some_and(|lock| lock.is_led(self.env.now())) {
                 return Ok(Report::default());
             }
         }

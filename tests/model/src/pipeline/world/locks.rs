@@ -1,6 +1,6 @@
 //! The locks: bid for, signalled, advanced, released.
 
-use groupage_core::domain::lock::{Acquisition, Assumes, Held};
+use groupage_core::domain::lock::{Acquisition, Assumes};
 use groupage_core::ports::{Acquired, Advanced, Released};
 
 use super::{Laws, World};
@@ -33,23 +33,18 @@ impl World {
         if !laws.keeps(Rule::OpenBatchNamed) {
             next.open = Some(BatchId::derive(target, next.fence, Seq(0)));
         }
-        let unseen = laws.asked(target, next.reach);
+        let unseen = laws.asked(target);
         *led = Led { inherited: next.open.clone(), unseen, lock: Some(Kept::new(next)) };
         Acquired::Yes
     }
 
-    pub(super) fn signal(&mut self, target: &Target, held: &Held, laws: Laws) -> Signalled {
-        let term = Term { target: target.clone(), workflow: held.workflow.clone(), fence: held.fence };
-        let led = self.tables.led_mut(target);
+    pub(super) fn signal(&mut self, term: &Term, laws: Laws) -> Signalled {
+        let led = self.tables.led_mut(&term.target);
         match led.lock.as_deref() {
-            Some(lock)
-                if (lock.is_led_by(&term) || !laws.keeps(Rule::SignalConditional))
-                    && held.asks.is_none_or(|asks| asks.seen == lock.reach) =>
-            {
+            Some(lock) if lock.is_led_by(term) || !laws.keeps(Rule::SignalConditional) => {
                 let answered = lock.holder.is_some();
-                let reach = held.asks.map(|asks| asks.next).or(lock.reach);
-                led.lock = Some(Kept::new(Lock { signals: lock.signals + 1, reach, ..lock.clone() }));
-                led.unseen = laws.asked(target, reach);
+                led.lock = Some(Kept::new(Lock { signals: lock.signals + 1, ..lock.clone() }));
+                led.unseen = laws.asked(&term.target);
                 self.promise(answered, Promise::SignalsAnswered);
                 Signalled::Yes
             }
@@ -78,8 +73,7 @@ impl World {
                 return Released::Lost;
             }
             if lock.signals != signals && laws.keeps(Rule::SignalAtRelease) {
-                let reach = lock.reach.filter(|_| laws.keeps(Rule::ReachFollowed));
-                return Released::Signalled(Lock { reach, ..lock });
+                return Released::Signalled(lock);
             }
             let led = self.tables.led_mut(&term.target);
             let answered = led.unseen == 0;
@@ -102,9 +96,9 @@ impl World {
 
 impl Laws {
     /// Where a leader by this lock must look once it was asked to: a bit for each shard.
-    fn asked(self, target: &Target, reach: Option<Reach>) -> u8 {
+    fn asked(self, target: &Target) -> u8 {
         match target.shard() {
-            Shard::HOME => (1 << self.shards.promised(reach)) - 1,
+            Shard::HOME => (1 << self.shards) - 1,
             Shard(n) => 1 << n,
         }
     }

@@ -46,7 +46,7 @@ pub struct Asker {
 #[derive(Clone, Copy, Debug)]
 pub struct Laws {
     /// How many shards the only Target has.
-    pub shards: Shards,
+    pub shards: u8,
     /// How often a batch may be called.
     pub attempts: u8,
     /// The rule that is not kept.
@@ -77,7 +77,7 @@ impl World {
             }
             Op::Lock(target) => Answer::of(self.tables.led(target).and_then(|led| led.lock.clone())),
             Op::Acquire(target, acquisition) => told(self.acquire(target, acquisition, laws)),
-            Op::Signal(target, held) => told(self.signal(target, held, laws)),
+            Op::Signal(term) => told(self.signal(term, laws)),
             Op::Advance(term, seq, lease_until) => told(self.advance(term, *seq, *lease_until, laws)),
             Op::Release(term, seq, signals) => told(self.release(term, *seq, *signals, laws)),
             Op::Batch(id) => Answer::of(self.tables.batch(id).cloned()),

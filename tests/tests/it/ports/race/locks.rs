@@ -24,7 +24,7 @@ fn bidder(me: &WorkflowId) -> Holder {
 /// Bids once for a lock seen as `seen`; the term, if that wins it.
 async fn bid_once(store: &impl Store, name: &str, me: WorkflowId, seen: Option<Lock>) -> Option<Term> {
     let target = target(name);
-    let Bid::Acquire(acquisition) = bid(seen.as_ref(), &target, &bidder(&me), None, NOW) else { return None };
+    let Bid::Acquire(acquisition) = bid(seen.as_ref(), &target, &bidder(&me), NOW) else { return None };
     let fence = acquisition.next.fence;
     let acquired = store.acquire(&target, &acquisition).await.unwrap();
     (acquired == Acquired::Yes).then_some(Term { target, workflow: me, fence })
@@ -97,12 +97,12 @@ impl<S: Store + Send> Racer<S> {
         loop {
             // Marked before the bid: a release in between is not missed.
             self.releases.mark_unchanged();
-            match bid(seen.as_ref(), &target(&name), &bidder(&self.me), None, NOW) {
+            match bid(seen.as_ref(), &target(&name), &bidder(&self.me), NOW) {
                 Bid::Acquire(acquisition) => match self.store.acquire(&target(&name), &acquisition).await.unwrap() {
                     Acquired::Yes => return self.lead(&name, acquisition.next.fence).await,
                     Acquired::No(lock) => seen = lock,
                 },
-                Bid::Held(holder) => match self.store.signal(&target(&name), &holder).await.unwrap() {
+                Bid::Held(leader) => match self.store.signal(&leader).await.unwrap() {
                     Signalled::Yes => {
                         self.releases.changed().await.expect("somebody leads");
                         seen = None;
