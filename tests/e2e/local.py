@@ -13,6 +13,13 @@ from stack import GROUPAGE, PATIENCE_S
 def local_stack(folder: Path, routes: str | None = None):
     """Tables, queues and HTTP API of `groupage local`, and the steps if there are routes; gives the environment in
     which they are used."""
+    with local_process(folder, routes) as (_, environment):
+        yield environment
+
+
+@contextmanager
+def local_process(folder: Path, routes: str | None = None):
+    """The same with the process that runs all of it."""
     ports = [word for name in ("dynamodb", "sqs", "http") for word in (f"--{name}-port", "0")]
     steps = ["--no-steps"]
     if routes is not None:
@@ -23,7 +30,7 @@ def local_stack(folder: Path, routes: str | None = None):
     output = folder / "output"
     process = Process(command, output, env={"PATH": "/usr/bin:/bin"})
     try:
-        yield _environment(output, process)
+        yield process, _environment(output, process)
         process.check()
     finally:
         ended = process.end()

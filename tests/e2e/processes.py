@@ -1,6 +1,7 @@
 """Processes that the tests start, stop and kill. One that ends by anything else fails its test, with its last words."""
 
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -26,6 +27,11 @@ class Process:
         """Fails if it has ended."""
         ended = self._process.poll()
         assert ended is None, f"{self._process.args} ended by itself ({ended}):\n{last_words(self._log.read_text())}"
+
+    def peak_bytes(self) -> int:
+        """The most memory that it has had so far."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)[1]) * 1024
 
     def end(self) -> int:
         """Ends it and every process it started; how it ended."""

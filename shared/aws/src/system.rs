@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::Env;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use uuid::Uuid;
 
 /// The real world, for mains; tests bring a clock of their own.
@@ -29,6 +30,14 @@ impl Env for System {
         // The runtime's timer would take a millisecond for it, and every call waits for its start, mostly for nothing.
         if ms > 0 {
             tokio::time::sleep(Duration::from_millis(ms)).await;
+        }
+    }
+
+    fn compute<T>(&self, work: impl FnOnce() -> T) -> T {
+        match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+            Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+            // A function has one thread.
+            _ => work(),
         }
     }
 }

@@ -119,6 +119,11 @@ pub trait Env: Sync {
 
     /// Waits.
     fn sleep(&self, ms: u64) -> impl Future<Output = ()> + Send;
+
+    /// Computes something that may take long, without keeping what else runs in the process from going on.
+    fn compute<T>(&self, work: impl FnOnce() -> T) -> T {
+        work()
+    }
 }
 
 /// Everything a store of the protocol's state can do.

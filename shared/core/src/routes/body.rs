@@ -8,6 +8,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::value::RawValue;
+use tokio::sync::MutexGuard;
 
 use super::Route;
 use crate::domain::{BatchId, Reason, Target};
@@ -73,6 +74,15 @@ impl Route {
         self.body_of(key, target, items, 1)
     }
 
+    /// Waits for a turn to render the body's template, if the route has one. A template may compute for long: the calls
+    /// of its route render one after the other, so that those of other routes find a processor.
+    pub async fn rendering(&self) -> Option<MutexGuard<'_, ()>> {
+        match &self.body {
+            Some(template) => Some(template.turn().await),
+            None => None,
+        }
+    }
+
     fn body_of(&self, key: &BatchId, target: &Target, items: &[Item<'_>], share: usize) -> Result<String, Unmade> {
         let limit = self.downstream.max_body_bytes();
         if let Some(template) = &self.body {
@@ -90,6 +100,10 @@ impl Route {
     /// `reason`.
     pub fn renderable(&self, key: &BatchId, target: &Target, items: &[Item<'_>], reason: &Reason) -> Renderable {
         let mut found = Renderable::default();
+        if items.len() == 1 {
+            found.broken.push((0, reason.clone()));
+            return found;
+        }
         for (position, item) in items.iter().enumerate() {
             match self.body_of(key, target, std::slice::from_ref(item), items.len()) {
                 Err(Unmade::Template(reason)) => found.broken.push((position, reason)),

@@ -11,6 +11,7 @@ use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, filters};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
+use tokio::sync::{Mutex, MutexGuard};
 
 use super::body::{Item, Unmade};
 use super::members;
@@ -19,7 +20,14 @@ use crate::domain::outcome::Reason;
 
 /// A compiled body template.
 #[derive(Clone, Debug)]
-pub struct Template(Arc<Environment<'static>>);
+pub struct Template(Arc<Compiled>);
+
+#[derive(Debug)]
+struct Compiled {
+    environment: Environment<'static>,
+    /// Held while one rendering computes.
+    turn: Mutex<()>,
+}
 
 const NAME: &str = "body";
 
@@ -59,13 +67,18 @@ impl Template {
                 return Err(format!("`body` is no template: {what}"));
             }
             rendering::prepare(&mut environment);
-            Ok(environment)
+            Ok(Compiled { environment, turn: Mutex::default() })
         });
         let compiled = compiling.map_err(|error| format!("`body` cannot be compiled now: {error}"))?.join();
         compiled
             .unwrap_or_else(|_| Err("`body` is no template: it makes its compiler panic".to_owned()))
             .map(Arc::new)
             .map(Self)
+    }
+
+    /// Waits until no other call renders the template.
+    pub(super) async fn turn(&self) -> MutexGuard<'_, ()> {
+        self.0.turn.lock().await
     }
 
     /// Writes the body of a call with these members, of at most `limit` bytes, for `share` calls that have the budget
@@ -83,7 +96,8 @@ impl Template {
     ) -> Result<String, Unmade> {
         let bytes: usize = items.iter().map(|item| item.payload.get().len()).sum();
         let context = minijinja::context! { batch, target, items => members::list(items) };
-        let rendered = rendering::render(&self.0, NAME, context, MAX_WORK / share.max(1) + WORK_A_BYTE * bytes);
+        let rendered =
+            rendering::render(&self.0.environment, NAME, context, MAX_WORK / share.max(1) + WORK_A_BYTE * bytes);
         let Rendered { text, result, is_over_budget } = rendered.map_err(|error| Unmade::Template(reason(&error)))?;
         match result {
             _ if text.len() > limit => Err(Unmade::TooLarge),

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use tokio::task::yield_now;
+
 use super::Processor;
 use super::stage::{Called, Claimed, Stage};
 use crate::domain::answer::{Excerpt, is_oversized};
@@ -77,7 +79,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         in_trouble: &[Scope],
     ) -> Stage<Answered> {
         let (batch, route) = (&claimed.batch, self.route(&claimed.batch)?);
-        let Made { items, broken, body } = make(claimed, route, key, members);
+        let Made { items, broken, body } = self.make(claimed, route, key, members).await;
         let ids: Vec<TaskId> = items.iter().map(|item| TaskId::new(item.id)).collect();
         let uncalled = |reply, is_halved| {
             Ok(Answered { reply, excerpt: None, class: FailureClass::unobserved(self.env.now()), is_halved })
@@ -109,6 +111,17 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         }
         let is_halved = is_oversized || route.on_reject == OnReject::Bisect;
         Ok(Answered { reply, excerpt: reason.zip(excerpt), class, is_halved })
+    }
+
+    /// Makes the body, in the turn of its route.
+    async fn make<'a>(&self, claimed: &'a Claimed, route: &Route, key: &BatchId, members: &[Member]) -> Made<'a> {
+        let turn = route.rendering().await;
+        let made = self.env.compute(|| make(claimed, route, key, members));
+        if turn.is_some() {
+            // Claims are renewed before the next one computes.
+            yield_now().await;
+        }
+        made
     }
 
     fn request<'r>(
@@ -179,6 +192,6 @@ fn make<'a>(claimed: &'a Claimed, route: &Route, key: &BatchId, members: &[Membe
     let failed = |(position, why)| Some((TaskId::new(of(position)?.id), Said::Failed(why)));
     let broken = found.broken.into_iter().filter_map(failed).collect();
     let items: Vec<Item<'_>> = found.sound.into_iter().filter_map(of).collect();
-    let body = route.body(key, &batch.target, &items);
+    let body = if items.is_empty() { body } else { route.body(key, &batch.target, &items) };
     Made { items, broken, body }
 }

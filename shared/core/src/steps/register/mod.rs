@@ -102,7 +102,8 @@ impl<S: Tasks + Locks + Batches + Lanes + Trackers + Lists + Streams, Q: Outbox 
         let mut report = Report::default();
         let mut plan = Plan::default();
         let records_came = records.len();
-        let Coming { to_put, to_list, to_lane, rests } = self.sort(records, &mut plan, &mut report);
+        let sorted = self.env.compute(|| self.sort(records, &mut plan, &mut report));
+        let Coming { to_put, to_list, to_lane, rests } = sorted;
         let Carved { to_put, to_send, to_hold } = self.carve(to_put, &rests, records_came);
         let router = ShardRouter::default();
         // At once: those of other events are on their way, too.
