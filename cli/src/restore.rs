@@ -1,5 +1,7 @@
 //! `groupage restore`: all tables as they were at one moment, beside those that are there, and what goes on from them.
 
+mod pauses;
+
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
@@ -13,6 +15,7 @@ use serde::Serialize;
 
 use crate::failed::moment;
 use crate::output::{Ending, Output, after_step, grouped, summary, time};
+use crate::restore::pauses::Paused;
 use crate::stack;
 
 /// What the examples teach.
@@ -89,6 +92,8 @@ struct Report {
     earliest: String,
     latest: String,
     tables: Vec<Table>,
+    /// Those that were made since, which the new tables do not have; `None` if they cannot be read.
+    pauses_not_restored: Option<Vec<Paused>>,
     /// What DynamoDB took, of a restore that was run.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<u64>,
@@ -120,8 +125,14 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
         restore(&backups, &tables, at).await?;
         seconds = Some(began.elapsed().as_secs());
     }
-    let next = next_steps(name, &options.suffix, at, options.what.run);
-    let report = Report { at: time(at), earliest: time(earliest), latest: time(latest), tables, seconds, next };
+    // What spoilt the tables may have spoilt these, too.
+    let tell =
+        |error| output.warning(&format!("pauses made since cannot be read: pause again what must wait ({error:#})"));
+    let pauses_not_restored = pauses::made_since(&connection, at).await.map_err(tell).ok();
+    let not_restored = pauses_not_restored.as_deref().unwrap_or_default();
+    let next = next_steps(name, &options.suffix, at, options.what.run, not_restored);
+    let (at, earliest, latest) = (time(at), time(earliest), time(latest));
+    let report = Report { at, earliest, latest, tables, pauses_not_restored, seconds, next };
     output.result(&report, || text(&report));
     Ok(Ending::Well)
 }
@@ -159,7 +170,13 @@ async fn restore(backups: &Backups, tables: &[Table], at: Timestamp) -> Result<(
 }
 
 /// The commands that follow, in their order.
-fn next_steps(name: Option<&str>, suffix: &str, at: Timestamp, is_restored: bool) -> Vec<String> {
+fn next_steps(
+    name: Option<&str>,
+    suffix: &str,
+    at: Timestamp,
+    is_restored: bool,
+    not_restored: &[Paused],
+) -> Vec<String> {
     let of = name.map(|name| format!(" --stack {name}")).unwrap_or_default();
     let deploy = |stopped: &str| format!("sam deploy --parameter-overrides Stopped={stopped} TableSuffix={suffix}");
     let mut next = Vec::new();
@@ -167,12 +184,9 @@ fn next_steps(name: Option<&str>, suffix: &str, at: Timestamp, is_restored: bool
         next.push("sam deploy --parameter-overrides Stopped=true".to_owned());
         next.push(format!("groupage restore --run --at {} --suffix={suffix}{of}", time(at)));
     }
-    next.extend([
-        deploy("true"),
-        format!("groupage restore --revive{of}"),
-        deploy("false"),
-        format!("send again what was sent after {}", time(at)),
-    ]);
+    next.extend([deploy("true"), format!("groupage restore --revive{of}")]);
+    next.extend(not_restored.iter().map(|paused| paused.command(&of)));
+    next.extend([deploy("false"), format!("send again what was sent after {}", time(at))]);
     next
 }
 
@@ -186,8 +200,12 @@ fn text(report: &Report) -> String {
         Some(seconds) => format!("All tables are restored, after {seconds} s."),
     };
     let steps = report.next.iter().enumerate().map(|(n, step)| format!("\n  {}. {step}", n + 1));
+    let lost = pauses::listed(
+        "These pauses were made since, and the new tables do not have them:",
+        report.pauses_not_restored.as_deref().unwrap_or_default(),
+    );
     format!(
-        "{head}\n\nAs of {}:\n{tables}\n\nNext, each when the one before is done:{}",
+        "{head}\n\nAs of {}:\n{tables}{lost}\n\nNext, each when the one before is done:{}",
         report.at,
         steps.collect::<String>()
     )
@@ -205,6 +223,8 @@ struct Revived {
     /// Tasks whose batch has an outcome, and which only get their status.
     outcome_recorded: usize,
     tasks_without_route: usize,
+    /// Those of the moment, which hold again.
+    pauses: Vec<Paused>,
 }
 
 async fn drive_on(connection: &Connection, output: Output) -> Result<Ending> {
@@ -219,16 +239,19 @@ async fn drive_on(connection: &Connection, output: Output) -> Result<Ending> {
         may_be_called_again: report.waiting + report.batched,
         outcome_recorded: report.recorded,
         tasks_without_route: report.stranded,
+        pauses: pauses::all(connection).await?,
     };
     output.result(&revived, || {
-        summary([
+        let again = "These pauses hold again; `groupage resume` ends those that are over:";
+        let counted = summary([
             ("leaders replaced", grouped(revived.leaders as u64)),
             ("tasks that wait", grouped(revived.waiting_tasks as u64)),
             ("batches", grouped(revived.batches as u64)),
             ("tasks that may be called again", grouped(revived.may_be_called_again as u64)),
             ("tasks whose outcome is recorded", grouped(revived.outcome_recorded as u64)),
             ("tasks without a route", grouped(revived.tasks_without_route as u64)),
-        ])
+        ]);
+        counted + &pauses::listed(again, &revived.pauses)
     });
     Ok(if revived.tasks_without_route == 0 { Ending::Well } else { Ending::Badly })
 }

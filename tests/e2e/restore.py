@@ -19,6 +19,10 @@ routes:
     # So slow that the burst has a middle.
     limits: {{ calls_per_second: 2 }}
     downstream: {{ http: {{ url: "{url}/load", headers: {{ X-Api-Key: {key} }} }} }}
+  - name: idle
+    when: "idle"
+    target: "'all'"
+    downstream: pull
 """
 
 
@@ -59,9 +63,11 @@ class Drill:
 
     def _burst_and_copy(self) -> None:
         stack = self.stack
+        stack.groupage("pause", "--target", "idle:before")
         stack.send(self.bodies[: TASKS * 3 // 4])
         stack.eventually("calls", lambda: len(self.calls()) >= 5, lambda: len(self.calls()))
         self.plan = json.loads(stack.groupage("--json", "restore", "--plan"))
+        stack.groupage("pause", "--route", "idle", "--reason", "it's late")
         began = time.monotonic()
         arguments = ("--json", "restore", "--run", "--at", self.plan["latest"], f"--suffix={SUFFIX}")
         self.restored = json.loads(stack.groupage(*arguments))

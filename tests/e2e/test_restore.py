@@ -44,6 +44,15 @@ def test_the_plan_names_every_table_and_the_commands_in_their_order(drill):
         assert words in guide
 
 
+def test_a_restore_names_the_pauses_made_since_with_their_commands_and_those_that_hold_again(drill):
+    [late] = drill.restored["pauses_not_restored"]
+    assert (late["route"], late["reason"]) == ("idle", "it's late")
+    assert drill.plan["pauses_not_restored"] == []
+    again = drill.restored["next"].index(r"groupage pause --route 'idle' --reason 'it'\''s late' --stack groupage-drill")
+    assert "--revive" in drill.restored["next"][again - 1] and "Stopped=false" in drill.restored["next"][again + 1]
+    assert "idle:before" in [paused.get("target") for paused in drill.revived["pauses"]]
+
+
 def test_restored_tables_have_what_a_restore_leaves_out(drill):
     dynamodb = drill.stack.client("dynamodb")
     for name in drill.used.values():
