@@ -105,7 +105,7 @@ class Drill:
         self.statuses = self._statuses()
 
     def _statuses(self) -> dict[str, str]:
-        return {item["Id"]: item["Status"] for item in self.stack.items("TaskTable")}
+        return self.stack.statuses()
 
     def _unsettled(self, ids) -> list[str]:
         statuses = self._statuses()

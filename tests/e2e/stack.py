@@ -4,6 +4,7 @@ import json
 import platform
 import subprocess
 import time
+import zipfile
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -183,6 +184,14 @@ class Stack:
         pages = self.client("dynamodb").get_paginator("scan").paginate(TableName=self.outputs[f"{table}Name"])
         return [{name: read(value) for name, value in item.items()} for page in pages for item in page["Items"]]
 
+    def statuses(self) -> dict[str, str]:
+        """The status of every task, without all else that is written of it."""
+        pages = self.client("dynamodb").get_paginator("scan").paginate(
+            TableName=self.outputs["TaskTableName"], ProjectionExpression="Id, #status",
+            ExpressionAttributeNames={"#status": "Status"},
+        )
+        return {item["Id"]["S"]: item["Status"]["S"] for page in pages for item in page["Items"]}
+
     def status(self, task: str) -> str | None:
         """A task's status, if it is registered."""
         key = {"Id": {"S": task}}
@@ -229,11 +238,14 @@ class Stack:
     def eventually(self, what: str, holds, seen) -> None:
         """Waits until `holds()`; if it never does, says what was last `seen()`, and prints the ends of all logs."""
         deadline = time.monotonic() + PATIENCE_S
+        asked = time.monotonic()
         while not holds():
             if time.monotonic() > deadline:
                 print(self.tails())
                 raise AssertionError(f"waited in vain for {what}; {seen()}")
-            time.sleep(0.5)
+            # A question that takes long is asked less often: that leaves the processor to what it waits for.
+            time.sleep(min(max(0.5, 4 * (time.monotonic() - asked)), 2))
+            asked = time.monotonic()
 
 
 def _for_the_emulator() -> Path:
@@ -242,6 +254,8 @@ def _for_the_emulator() -> Path:
     tries that refusal on a queue of its own, and `test_alarms.py` does the arithmetic."""
     template = yaml_parse(BUILT.read_text())
     for resource in template["Resources"].values():
+        if "CodeUri" in resource.get("Properties", {}):
+            resource["Properties"]["CodeUri"] = _zipped(BUILT.parent / resource["Properties"]["CodeUri"])
         for event in resource["Properties"].get("Events", {}).values():
             if "ScalingConfig" in event["Properties"]:
                 event["Properties"]["ScalingConfig"] = {"MaximumConcurrency": 5}
@@ -255,6 +269,18 @@ def _for_the_emulator() -> Path:
     path = BUILT.with_name("for-the-emulator.json")
     path.write_text(json.dumps(template))
     return path
+
+
+def _zipped(folder: Path) -> str:
+    """A function's folder as a file beside it. `sam deploy` would compress the programs for each deployment anew, which
+    takes longer than all else that it does."""
+    path = folder.with_name(f"{folder.name}.zip")
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    if not path.exists() or path.stat().st_mtime < max(file.stat().st_mtime for file in files):
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            for file in files:
+                archive.write(file, file.relative_to(folder))
+    return str(path.relative_to(BUILT.parent))
 
 
 def _without_arithmetic(path: Path) -> dict:

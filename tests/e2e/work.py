@@ -139,5 +139,5 @@ class Run:
         return not self._unsettled()
 
     def _unsettled(self) -> list[str]:
-        status = {item["Id"]: item["Status"] for item in self.stack.items("TaskTable")}
+        status = self.stack.statuses()
         return [f"{id} {status.get(id)}" for id in self.work.tasks if status.get(id) not in ("succeeded", "failed")]
