@@ -17,6 +17,9 @@ const SEEDS: u64 = 300;
 const SEEDS_IF_LONG: u64 = 1_000;
 /// One of this many seeds has to show a broken rule.
 const SEEDS_PER_MUTATION: u64 = 4_000;
+/// Seeds that showed rarely missed rules. They are tried first and cost nothing when the code has moved on; without them
+/// the search takes six minutes of processor.
+const TRIED_FIRST: [u64; 10] = [25, 113, 119, 170, 188, 255, 529, 754, 827, 3_324];
 /// This many are tried before anybody looks whether one has shown it: a few for each core.
 const AT_ONCE: usize = 10;
 
@@ -173,10 +176,10 @@ fn every_broken_rule_is_caught() {
             missed.extend((last < Some(RAISED_MS)).then_some(mutation));
             continue;
         }
-        let caught = (0..SEEDS_PER_MUTATION).step_by(AT_ONCE).find_map(|first| {
-            let seeds: Vec<u64> = (first..).take(AT_ONCE).collect();
-            let told = fan::each(&seeds, |seed| Chaos::of(*seed).with(mutation).run(false).broken);
-            seeds.into_iter().zip(told).find(|(_, broken)| !broken.is_empty())
+        let seeds: Vec<u64> = TRIED_FIRST.into_iter().chain(0..SEEDS_PER_MUTATION).collect();
+        let caught = seeds.chunks(AT_ONCE).find_map(|seeds| {
+            let told = fan::each(seeds, |seed| Chaos::of(*seed).with(mutation).run(false).broken);
+            seeds.iter().zip(told).find(|(_, broken)| !broken.is_empty())
         });
         match caught {
             Some((seed, broken)) => println!("{mutation:?}: seed {seed}: {}", promises(&broken)),
