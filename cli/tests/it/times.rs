@@ -1,11 +1,8 @@
 //! Tasks with times, and tasks that are cancelled, as their sender meets it on a laptop.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-
-mod stand;
 
 use serde_json::{Value, json};
-use stand::Stand;
+
+use crate::stand::Stand;
 
 const ROUTES: &str = "
 version: 1

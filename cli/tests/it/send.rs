@@ -1,11 +1,8 @@
 //! `groupage send` as its caller meets it: what it says before it waits, when the waiting goes wrong, and at Ctrl-C.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-
-mod stand;
 
 use rustix::process::Signal;
-use stand::{Process, Stand, wait_for};
+
+use crate::stand::{Process, Stand, wait_for};
 
 /// Nobody runs the steps, and so nothing ever settles.
 const ROUTES: &str = "version: 1\nroutes:\n  - name: labels\n    target: printer\n    downstream: pull\n";

@@ -1,16 +1,13 @@
 //! Workers in processes of their own that leave, sleep or run commands that misbehave: another worker goes on, and the
 //! test prints how soon. The soak kills workers.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-
-mod stand;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
-use stand::{Process, Stand, wait_for};
+
+use crate::stand::{Process, Stand, wait_for};
 
 const PULLED: &str = "
 version: 1

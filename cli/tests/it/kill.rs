@@ -1,9 +1,5 @@
 //! What `groupage local` has accepted outlives its process: killed in mid-run, killed before anything is registered,
 //! and stopped by Ctrl-C. Nothing is sent twice by its sender, and every task is called.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-
-mod stand;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -16,7 +12,8 @@ use axum::http::HeaderMap;
 use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::Value;
-use stand::{Stand, wait_for};
+
+use crate::stand::{Stand, wait_for};
 
 /// Members of each call, by `Idempotency-Key`: every call that was made, in order.
 type Ledger = Arc<Mutex<HashMap<String, Vec<Vec<String>>>>>;

@@ -1,12 +1,9 @@
 //! What people and programs are shown: `groupage status`, `--watch` and `groupage notices`.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-
-mod stand;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use stand::{Stand, wait_for};
+
+use crate::stand::{Stand, wait_for};
 
 const ROUTES: &str = "
 version: 1

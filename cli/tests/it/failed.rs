@@ -1,11 +1,8 @@
 //! `groupage failed` as its caller meets it: tasks fail, are found, shown, run again and dropped.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-
-mod stand;
 
 use serde_json::Value;
-use stand::{Stand, wait_for};
+
+use crate::stand::{Stand, wait_for};
 
 const ROUTES: &str = "
 version: 1

@@ -1,13 +1,9 @@
 //! Who reads what the command prints may stop at any time, and a disk may be full.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-
-mod stand;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use stand::{Stand, groupage, wait_for};
+use crate::stand::{Stand, groupage, wait_for};
 
 const ROUTES: &str = "version: 1\nroutes:\n  - { name: labels, target: label, downstream: pull }\n";
 

@@ -1,15 +1,12 @@
 //! A sender's trace on a laptop comes to a collector; a collector that hangs harms nothing.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-
-mod stand;
 
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, mpsc};
 
 use axum::Router;
 use axum::body::Bytes;
-use stand::{Stand, wait_for};
+
+use crate::stand::{Stand, wait_for};
 
 const COLLECTOR: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const ROUTES: &str = "

@@ -1,10 +1,6 @@
 //! What a newcomer is told whose question has no answer: what is wrong, where, and what to do.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-mod stand;
-
-use stand::Stand;
+use crate::stand::Stand;
 
 const ROUTES: &str = "
 version: 1

@@ -1,15 +1,12 @@
 //! `groupage feed` as its caller meets it: killed twice, interrupted once, and at its end where a feeder is that never
 //! was.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-
-mod stand;
 
 use std::path::Path;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use stand::{Process, Stand, wait_for};
+
+use crate::stand::{Process, Stand, wait_for};
 
 const ROUTES: &str = "
 version: 1
