@@ -11,7 +11,9 @@ use groupage_tests::prelude::*;
 /// Tables that do not answer the first write of a member's own status.
 struct Silent(MemoryStore, AtomicBool);
 
-around_tables! { Silent, |it| &it.0; Failures, Lanes, Locks, Batches, Sessions, Gates, Trackers, Lists, Streams, Shelves }
+around_tables! { Silent, |it| &it.0;
+    Failures, Lanes, Locks, Batches, Sessions, Gates, Trackers, Lists, Streams, Shelves
+}
 
 impl layer::Tasks for Silent {
     type Cursor = <MemoryStore as Tasks>::Cursor;
