@@ -35,7 +35,7 @@ fn line<'a>(text: &'a str, words: &[&str]) -> &'a str {
 
 /// Fails unless the reference names every field of what a command printed with `--json`.
 fn documented(command: &str, printed: &Value) {
-    let page = include_str!("../../docs/reference/json.md");
+    let page = include_str!("../../../docs/reference/json.md");
     let section = page.split("\n## ").find(|section| section.lines().next() == Some(command));
     let section = section.unwrap_or_else(|| panic!("docs/reference/json.md has no section `{command}`"));
     let values: Vec<&Value> = printed.as_array().map_or_else(|| vec![printed], |list| list.iter().collect());
