@@ -9,7 +9,6 @@ mod messages;
 mod people;
 mod pipes;
 mod send;
-#[path = "../stand/mod.rs"]
 mod stand;
 mod takeover;
 mod times;

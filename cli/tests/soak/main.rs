@@ -10,7 +10,7 @@
 mod dice;
 mod downstream;
 mod ledger;
-#[path = "../stand/mod.rs"]
+#[path = "../it/stand.rs"]
 mod stand;
 mod tables;
 mod verdict;
