@@ -230,6 +230,7 @@ struct Revived {
 async fn drive_on(connection: &Connection, output: Output) -> Result<Ending> {
     let steps = stack::remote_steps(connection)?;
     let routes = steps.routes.current().await?;
+    let pauses = pauses::all(connection).await?;
     let report = revive::revive(&steps.store, &steps.queues, &steps.env, &routes, Leaders::AreReplaced).await;
     let report = report.map_err(|error| after_step(error.into(), ": repeat the command"))?;
     let revived = Revived {
@@ -239,7 +240,7 @@ async fn drive_on(connection: &Connection, output: Output) -> Result<Ending> {
         may_be_called_again: report.waiting + report.batched,
         outcome_recorded: report.recorded,
         tasks_without_route: report.stranded,
-        pauses: pauses::all(connection).await?,
+        pauses,
     };
     output.result(&revived, || {
         let again = "These pauses hold again; `groupage resume` ends those that are over:";

@@ -242,6 +242,9 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
         let delivery = Delivery { receipt: &received.receipt, received: received.received };
         let outcome = step.run(received.message, delivery).await?;
         log_outcome(stack, &batch, &outcome);
+        if let Outcome::Settled(process::Counts { interrupted: Some(failure), .. }) = &outcome {
+            records::log(&received.message_id, failure);
+        }
         Ok(if outcome.keeps_its_message() { Fate::Keep(outcome) } else { Fate::Done(outcome) })
     })
     .await;
@@ -300,10 +303,7 @@ fn log_outcome<S, Q, E>(stack: &Stack<S, Q, E>, batch: &BatchId, outcome: &Outco
     if let Some(followed) = &counts.followed {
         spans::followed(&stack.spans, batch, followed);
     }
-    let process::Counts { untold, undeliverable, refusal, interrupted, .. } = counts;
-    if let Some(failure) = interrupted {
-        warn!(%batch, %failure, "the follow-up was interrupted; its message will come again");
-    }
+    let process::Counts { untold, undeliverable, refusal, .. } = counts;
     let refusal = refusal.as_deref().unwrap_or_default();
     if *untold > 0 {
         warn!(%batch, untold, refusal, "notices are refused; the batch remembers which, and they are sent again");

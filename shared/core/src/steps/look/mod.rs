@@ -210,7 +210,7 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
         Ok((route.is_some() || one.is_known()).then_some(one))
     }
 
-    /// How many shards a Target has, as its route says.
+    /// Returns how many shards a Target has, as its route says.
     pub fn shards(&self, target: &Target) -> u8 {
         self.route(target).map_or(1, |route| route.shards)
     }

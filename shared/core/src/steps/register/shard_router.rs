@@ -14,20 +14,20 @@ use crate::domain::id::{Shard, Target};
 /// no tasks, and further tries only cost time.
 const MOST_SHARDS: usize = 16;
 
-/// Where the draws of one event's tasks may go: by the shard that tasks were drawn into and that did not take one, the
-/// shards that they may go to, the present one first.
+/// The router of one event's tasks: by the shard that tasks were drawn into and that did not take one, the shards that
+/// they may go to, the present one first.
 #[derive(Debug, Default)]
 pub(super) struct ShardRouter(Mutex<BTreeMap<Target, Vec<Target>>>);
 
 impl ShardRouter {
-    /// Where tasks go that were drawn into this shard.
+    /// Returns the shard for tasks that were drawn into this one.
     pub(super) fn place(&self, drawn: &Target) -> Target {
         self.lock().get(drawn).and_then(|takers| takers.first()).unwrap_or(drawn).clone()
     }
 
     /// Leaves a `place`, of as many `shards` as there are, that did not take one of these tasks; another task may have
-    /// left it already. The last one that is left stays. Says whether they may go to another. `random` draws numbers in
-    /// `0.0..1.0`.
+    /// left it already. The last one that is left stays. Returns whether they may go to another. `random` draws numbers
+    /// in `0.0..1.0`.
     pub(super) fn leave(&self, drawn: &Target, place: &Target, shards: u8, random: impl FnMut() -> f64) -> bool {
         let mut draws = self.lock();
         let takers = draws.entry(drawn.clone()).or_insert_with(|| takers(drawn, shards, random));
