@@ -125,6 +125,20 @@ def recovery(run, stack, downstream, report) -> Recovery:
     return recovery
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--emulator", choices=["only", "not"],
+        help="run only the tests that need the emulator of AWS, or only those that do not, side by side in two processes",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Keeps the tests of this process, by whether a fixture of theirs has started the emulator."""
+    if half := config.getoption("emulator"):
+        needs = {item: "emulator" in item.fixturenames for item in items}
+        items[:] = [item for item in items if needs[item] == (half == "only")]
+
+
 REPORT = pytest.StashKey[list[str]]()
 
 
