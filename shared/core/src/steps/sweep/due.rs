@@ -231,4 +231,4 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;

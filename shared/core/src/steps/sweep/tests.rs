@@ -1,15 +1,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
 
-use super::due::tests::Turned;
 use super::*;
 use crate::domain::Target;
 use crate::domain::id::RouteName;
 use crate::domain::task::{Status, Task};
 use crate::memory::{MemoryQueues, MemoryStore};
 use crate::ports::{self, Batches, Sessions, Tasks, layer};
+use crate::steps::still::Turned;
 
 /// Counts the calls, by what they do.
 #[derive(Default)]
@@ -55,7 +54,7 @@ async fn calls(routes: usize, store: MemoryStore) -> BTreeMap<&'static str, usiz
         let downstream = if n % 2 == 0 { "{ http: { url: 'http://localhost/' } }" } else { "pull" };
         writeln!(file, "- {{ name: r{n}, target: t, downstream: {downstream} }}").unwrap();
     }
-    let (store, outbox, env) = (Counted(store, Mutex::default()), MemoryQueues::new(), Turned(AtomicU64::new(NOW.0)));
+    let (store, outbox, env) = (Counted(store, Mutex::default()), MemoryQueues::new(), Turned::at(NOW));
     let routes = &Routes::parse(&file).unwrap();
     let (budget, lifetimes) = (Budget::default(), Lifetimes::default());
     let sweep = Sweep { store: &store, outbox: &outbox, env: &env, routes, budget, every_ms: 60_000, lifetimes };

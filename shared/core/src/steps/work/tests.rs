@@ -1,9 +1,5 @@
 //! A worker's claims and its places, beside other deliveries.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use futures::FutureExt;
-
 use super::*;
 use crate::domain::batch::Assumes;
 use crate::domain::gate::{Admission, Asks, BreakerPolicy, Gate, Limits, OPENS_AFTER, Scope, Semaphore};
@@ -16,7 +12,7 @@ use crate::routes::Routes;
 use crate::steps::admit::{Gatekeeper, Passed};
 use crate::steps::heartbeat::Heartbeat;
 use crate::steps::process::notify::Announced;
-use crate::steps::still::Still;
+use crate::steps::still::{Still, Turned};
 use crate::steps::sweep::{Budget, Sweep};
 use crate::steps::track::Lifetimes;
 
@@ -39,32 +35,80 @@ async fn freeze(store: &MemoryStore, id: &str) {
     store.store(&frozen, Assumes::At(open.revision)).await.unwrap();
 }
 
-const fn processor<'a>(
-    store: &'a MemoryStore,
-    outbox: &'a MemoryQueues,
-    env: &'a Still,
-    routes: &'a Routes,
-    announced: &'a Announced,
-    heartbeat: &'a Heartbeat<'a, MemoryStore, Still>,
-) -> Processor<'a, MemoryStore, MemoryQueues, Silent, Still> {
-    Processor { store, outbox, downstream: &Silent, env, routes, patience_ms: 1, announced, heartbeat }
+/// What a worker of the route `r` works with: tables, queues, routes and a clock.
+struct Stand<E> {
+    store: MemoryStore,
+    outbox: MemoryQueues,
+    routes: Routes,
+    announced: Announced,
+    env: E,
+}
+
+/// The batch that is claimed.
+const BATCH: &str = "0a";
+
+fn target() -> Scope {
+    Scope::Target(Target::new("r:t"))
+}
+
+impl<E: Env> Stand<E> {
+    /// Tables in which these batches are frozen.
+    async fn with(batches: &[&str], routes: &str, env: E) -> Self {
+        let store = MemoryStore::default();
+        for id in batches {
+            freeze(&store, id).await;
+        }
+        let (outbox, routes) = (MemoryQueues::default(), Routes::parse(routes).unwrap());
+        Self { store, outbox, routes, announced: Announced::default(), env }
+    }
+
+    /// Opens a session of the route's pool.
+    async fn session(&self, unique: &str) -> Heartbeat<'_, MemoryStore, E> {
+        let timing = Timing { expiry_ms: 600_000, ..Timing::default() };
+        let session = SessionId::within(&Pool::new("r"), unique);
+        let heartbeat = Heartbeat::new(&self.store, &self.env, timing, session, unique);
+        heartbeat.open().await.unwrap().unwrap();
+        heartbeat
+    }
+
+    const fn processor<'a>(
+        &'a self,
+        heartbeat: &'a Heartbeat<'a, MemoryStore, E>,
+    ) -> Processor<'a, MemoryStore, MemoryQueues, Silent, E> {
+        let Self { store, outbox, routes, announced, env } = self;
+        Processor { store, outbox, downstream: &Silent, env, routes, patience_ms: 1, announced, heartbeat }
+    }
+
+    async fn batch(&self) -> Batch {
+        self.store.batch(&BatchId::new(BATCH)).await.unwrap().unwrap()
+    }
+
+    /// Gives a batch the only permit of its Target until then.
+    async fn permit(&self, batch: &str, until: Timestamp) {
+        let permits = Semaphore { leases: [(BatchId::new(batch), until)].into(), ..Semaphore::default() };
+        let gate = Gate { revision: Revision(1), permits, ..Gate::default() };
+        self.store.store_gate(&target(), &gate, self.env.now()).await.unwrap();
+    }
+
+    async fn has_permit(&self) -> bool {
+        self.store.gate(&target()).await.unwrap().counts(&BatchId::new(BATCH))
+    }
+}
+
+fn worker<'a, E: Env>(
+    processor: Processor<'a, MemoryStore, MemoryQueues, Silent, E>,
+) -> Worker<'a, MemoryStore, MemoryQueues, Silent, E> {
+    Worker::new(processor, RouteName::new("r"))
 }
 
 #[tokio::test]
 async fn a_batch_whose_worker_ends_its_session_is_free_at_once() {
-    let (store, outbox, routes) = (MemoryStore::default(), MemoryQueues::default(), Routes::parse(ROUTES).unwrap());
-    freeze(&store, "0a").await;
-    let (env, route, pool) = (Still(1_000_000), RouteName::new("r"), Pool::new("r"));
-    let announced = Announced::default();
-    let processor = |heartbeat| processor(&store, &outbox, &env, &routes, &announced, heartbeat);
-    let heartbeat = |unique| Heartbeat::new(&store, &env, Timing::default(), SessionId::within(&pool, unique), unique);
-    let first = heartbeat("9");
-    first.open().await.unwrap().unwrap();
-    assert!(Worker::new(processor(&first), route.clone()).claim_next().await.unwrap().is_some());
+    let stand = Stand::with(&[BATCH], ROUTES, Still(1_000_000)).await;
+    let first = stand.session("9").await;
+    assert!(worker(stand.processor(&first)).claim_next().await.unwrap().is_some());
     // Its id comes first, and so does its half of the parts.
-    let second = heartbeat("1");
-    second.open().await.unwrap().unwrap();
-    let mut second = Worker::new(processor(&second), route);
+    let second = stand.session("1").await;
+    let mut second = worker(stand.processor(&second));
     assert!(second.claim_next().await.unwrap().is_none(), "the first lives");
     first.end().await;
     assert!(second.claim_next().await.unwrap().is_some());
@@ -75,79 +119,54 @@ const ONE_OF_EACH: &str = "version: 1\nroutes: [{ name: r, target: t, downstream
 
 #[tokio::test]
 async fn a_claim_that_is_given_up_gives_its_place_back_though_another_worker_renewed_it() {
-    let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
-    let routes = Routes::parse(ONE_OF_EACH).unwrap();
-    freeze(&store, "0a").await;
-    let (env, route, pool) = (Still(1_000_000), RouteName::new("r"), Pool::new("r"));
-    let announced = Announced::default();
-    let processor = |heartbeat| processor(&store, &outbox, &env, &routes, &announced, heartbeat);
-    let id = BatchId::new("0a");
-    let frozen = store.batch(&id).await.unwrap().unwrap();
-    let heartbeat = Heartbeat::new(&store, &env, Timing::default(), SessionId::within(&pool, "9"), "9");
-    heartbeat.open().await.unwrap().unwrap();
-    let mut worker = Worker::new(processor(&heartbeat), route.clone());
-    let claimed = worker.claim_next().await.unwrap().unwrap();
+    let stand = Stand::with(&[BATCH], ONE_OF_EACH, Still(1_000_000)).await;
+    let frozen = stand.batch().await;
+    let heartbeat = stand.session("9").await;
+    let claimed = worker(stand.processor(&heartbeat)).claim_next().await.unwrap().unwrap();
     // Another worker read the batch before it was claimed.
-    let (other, lease) = (SessionId::within(&pool, "1"), env.now().plus_ms(10_000));
-    let passed =
-        processor(&heartbeat).gatekeeper().admit(routes.get(&route).unwrap(), &frozen, &other, lease).await.unwrap();
+    let (other, lease) = (SessionId::within(&Pool::new("r"), "1"), stand.env.now().plus_ms(10_000));
+    let route = stand.routes.get(&RouteName::new("r")).unwrap();
+    let passed = stand.processor(&heartbeat).gatekeeper().admit(route, &frozen, &other, lease).await.unwrap();
     assert!(matches!(passed, Passed::Yes { .. }), "{passed:?}");
-    let target = Scope::Target(frozen.target.whole());
-    assert!(store.gate(&target).await.unwrap().counts(&id));
+    assert!(stand.has_permit().await);
     let later = Still(1_000_500);
-    let mut worker = Worker::new(Processor { env: &later, ..processor(&heartbeat) }, route);
-    worker.gave_up(claimed).await.unwrap();
-    assert!(!store.gate(&target).await.unwrap().counts(&id));
+    worker(Processor { env: &later, ..stand.processor(&heartbeat) }).gave_up(claimed).await.unwrap();
+    assert!(!stand.has_permit().await);
 }
 
 #[tokio::test]
 async fn a_delivery_that_comes_to_no_call_gives_back_the_place_that_was_kept_while_it_waited() {
-    let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
-    let routes = Routes::parse(ONE_OF_EACH).unwrap();
-    freeze(&store, "0a").await;
-    let (env, pool, id) = (Still(1_000_000), Pool::new("r"), BatchId::new("0a"));
-    let announced = Announced::default();
-    let processor = |heartbeat| processor(&store, &outbox, &env, &routes, &announced, heartbeat);
-    let read = store.batch(&id).await.unwrap().unwrap();
-    let target = Scope::Target(read.target.whole());
-    let kept = [(id.clone(), env.now().plus_ms(70_000))].into();
-    let kept =
-        Gate { revision: Revision(1), permits: Semaphore { leases: kept, ..Semaphore::default() }, ..Gate::default() };
-    store.store_gate(&target, &kept, env.now()).await.unwrap();
-    let heartbeat = |unique| Heartbeat::new(&store, &env, Timing::default(), SessionId::within(&pool, unique), unique);
-    let lost = heartbeat("1");
-    lost.open().await.unwrap().unwrap();
-    let beat = store.session(lost.id()).await.unwrap().unwrap().beat;
-    store.end_session(lost.id(), beat).await.unwrap();
-    let tried = processor(&lost).claim_one(read.clone()).await;
+    let stand = Stand::with(&[BATCH], ONE_OF_EACH, Still(1_000_000)).await;
+    let read = stand.batch().await;
+    stand.permit(BATCH, stand.env.now().plus_ms(70_000)).await;
+    let lost = stand.session("1").await;
+    let beat = stand.store.session(lost.id()).await.unwrap().unwrap().beat;
+    stand.store.end_session(lost.id(), beat).await.unwrap();
+    let tried = stand.processor(&lost).claim_one(read.clone()).await;
     assert!(matches!(tried, Err(Stop::Ended(Outcome::ClaimLost))), "{tried:?}");
-    assert!(!store.gate(&target).await.unwrap().counts(&id), "nobody calls it");
+    assert!(!stand.has_permit().await, "nobody calls it");
     // One that passed the gate before, by what it read of the batch, would call it without a place.
-    let other = heartbeat("9");
-    other.open().await.unwrap().unwrap();
-    let tried = processor(&other).claim_one(read).await;
+    let other = stand.session("9").await;
+    let tried = stand.processor(&other).claim_one(read).await;
     assert!(matches!(tried, Err(Stop::Failed(Error::Conflict(_)))), "{tried:?}");
-    let again = store.batch(&id).await.unwrap().unwrap();
-    let tried = processor(&other).claim_one(again).await;
+    let tried = stand.processor(&other).claim_one(stand.batch().await).await;
     assert!(tried.is_ok(), "{tried:?}");
 }
 
 #[tokio::test]
 async fn sweep_wakes_what_waits_for_a_worker_behind_a_limit_that_is_removed() {
-    let (store, outbox, announced) = (MemoryStore::default(), MemoryQueues::default(), Announced::default());
-    (10..40).for_each(|n| freeze(&store, &format!("0{n}")).now_or_never().unwrap());
-    let env = Still(1_000_000);
-    let heartbeat = Heartbeat::new(&store, &env, Timing::default(), SessionId::new("r/1"), "1");
-    heartbeat.open().await.unwrap().unwrap();
+    let ids: Vec<String> = (10..40).map(|n| format!("0{n}")).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let mut stand = Stand::with(&ids, ROUTES, Still(1_000_000)).await;
     let mut counts = Vec::new();
-    for limits in ["pull, limits: { calls_per_minute: 1 }", "pull"] {
-        let routes = Routes::parse(&ROUTES.replace("pull", limits)).unwrap();
-        let (store, outbox, env, routes) = (&store, &outbox, &env, &routes);
+    for (unique, limits) in [("1", "pull, limits: { calls_per_minute: 1 }"), ("2", "pull")] {
+        stand.routes = Routes::parse(&ROUTES.replace("pull", limits)).unwrap();
+        let heartbeat = stand.session(unique).await;
+        let Stand { store, outbox, env, routes, .. } = &stand;
         let (budget, every_ms, lifetimes) = (Budget::default(), 60_000, Lifetimes::default());
         Sweep { store, outbox, env, routes, budget, every_ms, lifetimes }.run().await.1.unwrap();
         let later = Still(env.0 + 1);
-        let processor = processor(store, outbox, &later, routes, &announced, &heartbeat);
-        let mut worker = Worker::new(processor, RouteName::new("r"));
+        let mut worker = worker(Processor { env: &later, ..stand.processor(&heartbeat) });
         let (mut count, mut idle) = (0, 0);
         // An idle worker looks at ten more each time.
         while idle < 5 {
@@ -161,6 +180,7 @@ async fn sweep_wakes_what_waits_for_a_worker_behind_a_limit_that_is_removed() {
             count += 1;
         }
         counts.push(count);
+        heartbeat.end().await;
     }
     assert_eq!(counts, [1, 28], "one is due within a minute anyway");
 }
@@ -168,28 +188,17 @@ async fn sweep_wakes_what_waits_for_a_worker_behind_a_limit_that_is_removed() {
 #[tokio::test]
 async fn a_long_claim_that_is_renewed_keeps_its_place_and_one_that_is_not_loses_it() {
     for is_renewed in [true, false] {
-        let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
-        let routes = Routes::parse(ONE_OF_EACH).unwrap();
-        freeze(&store, "0a").await;
-        freeze(&store, "0b").await;
-        let (env, route, pool) = (Still(1_000_000), RouteName::new("r"), Pool::new("r"));
-        let announced = Announced::default();
-        let processor = |heartbeat| processor(&store, &outbox, &env, &routes, &announced, heartbeat);
-        let timing = Timing { expiry_ms: 600_000, ..Timing::default() };
-        let heartbeat = |unique| Heartbeat::new(&store, &env, timing, SessionId::within(&pool, unique), unique);
-        let (first, second) = (heartbeat("1"), heartbeat("9"));
-        first.open().await.unwrap().unwrap();
-        second.open().await.unwrap().unwrap();
-        let mut claimed = Worker::new(processor(&first), route.clone()).claim_next().await.unwrap().unwrap();
+        let stand = Stand::with(&[BATCH, "0b"], ONE_OF_EACH, Still(1_000_000)).await;
+        let (first, second) = (stand.session("1").await, stand.session("9").await);
+        let mut claimed = worker(stand.processor(&first)).claim_next().await.unwrap().unwrap();
         // Places last for 10,002 ms here.
         for ms in [9_000, 18_000] {
-            let env = Still(env.0 + ms);
-            let later = |heartbeat| Processor { env: &env, ..processor(heartbeat) };
+            let env = Still(stand.env.0 + ms);
+            let later = |heartbeat| worker(Processor { env: &env, ..stand.processor(heartbeat) });
             if is_renewed {
-                let worker = Worker::new(later(&first), route.clone());
-                assert!(worker.renew(&mut claimed).await.unwrap());
+                assert!(later(&first).renew(&mut claimed).await.unwrap());
             }
-            let found = Worker::new(later(&second), route.clone()).claim_next().await.unwrap();
+            let found = later(&second).claim_next().await.unwrap();
             assert_eq!(found.is_none(), is_renewed || ms < 10_000, "after {ms} ms");
         }
     }
@@ -197,15 +206,11 @@ async fn a_long_claim_that_is_renewed_keeps_its_place_and_one_that_is_not_loses_
 
 #[tokio::test]
 async fn a_batch_that_is_given_up_in_an_outage_gives_back_the_place_that_it_kept() {
-    let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
     let options = "limits: { in_flight_per_target: 1, pause: route }, retry: { give_up_after_s: 60 }";
-    let routes = Routes::parse(&ROUTES.replace("pull", &format!("pull, {options}"))).unwrap();
-    freeze(&store, "0a").await;
-    let (env, id, target) = (Still(1_000_000), BatchId::new("0a"), Scope::Target(Target::new("r:t")));
-    let kept = [(id.clone(), env.now().plus_ms(70_000))].into();
-    let kept =
-        Gate { revision: Revision(1), permits: Semaphore { leases: kept, ..Semaphore::default() }, ..Gate::default() };
-    store.store_gate(&target, &kept, env.now()).await.unwrap();
+    let routes = ROUTES.replace("pull", &format!("pull, {options}"));
+    let stand = Stand::with(&[BATCH], &routes, Still(1_000_000)).await;
+    let (now, until) = (stand.env.now(), stand.env.now().plus_ms(70_000));
+    stand.permit(BATCH, until).await;
     let (failure, policy) = (
         Failure { reason: Reason::new("http_503"), retry_after_ms: None, fault: Fault::Downstream },
         BreakerPolicy { longest_pause_ms: 0, notifies: false },
@@ -213,60 +218,26 @@ async fn a_batch_that_is_given_up_in_an_outage_gives_back_the_place_that_it_kept
     let other = BatchId::new("0b");
     let fail = |gate: Gate, _| gate.failed((&other, &other), &failure, policy, Timestamp(0)).0.unwrap();
     let away = (0..OPENS_AFTER).fold(Gate::default(), fail);
-    let probed = away.admit(&other, Asks::Anew, Limits::default(), env.now(), env.now().plus_ms(70_000));
+    let probed = away.admit(&other, Asks::Anew, Limits::default(), now, until);
     let Admission::Admitted(Some(probed), _) = probed else { panic!("{probed:?}") };
     let probed = Gate { revision: Revision(1), ..probed };
-    store.store_gate(&Scope::Route(RouteName::new("r")), &probed, env.now()).await.unwrap();
-    let announced = Announced::default();
-    let processor = |heartbeat| processor(&store, &outbox, &env, &routes, &announced, heartbeat);
-    let heartbeat = Heartbeat::new(&store, &env, Timing::default(), SessionId::new("r/1"), "1");
-    heartbeat.open().await.unwrap().unwrap();
-    let batch = store.batch(&id).await.unwrap().unwrap();
-    let tried = processor(&heartbeat).claim_one(batch).await;
+    stand.store.store_gate(&Scope::Route(RouteName::new("r")), &probed, now).await.unwrap();
+    let heartbeat = stand.session("1").await;
+    let tried = stand.processor(&heartbeat).claim_one(stand.batch().await).await;
     assert!(matches!(tried, Err(Stop::Recorded(..))), "{tried:?}");
-    assert!(!store.gate(&target).await.unwrap().counts(&id));
-}
-
-/// A clock that goes on only while somebody sleeps.
-struct Asleep(AtomicU64);
-
-impl Env for Asleep {
-    fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::Relaxed))
-    }
-
-    fn random(&self) -> f64 {
-        0.5
-    }
-
-    fn fresh_id(&self) -> String {
-        "fresh".to_owned()
-    }
-
-    async fn sleep(&self, ms: u64) {
-        self.0.fetch_add(ms, Ordering::Relaxed);
-    }
+    assert!(!stand.has_permit().await);
 }
 
 #[tokio::test]
 async fn a_ticket_is_written_into_its_batch_though_one_that_gave_up_has_written_that_meanwhile() {
-    let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
-    let routes = Routes::parse(ONE_OF_EACH).unwrap();
-    freeze(&store, "0a").await;
-    let (env, id, announced) = (Still(1_000_000), BatchId::new("0a"), Announced::default());
-    let processor = |heartbeat| processor(&store, &outbox, &env, &routes, &announced, heartbeat);
-    let read = store.batch(&id).await.unwrap().unwrap();
-    let taken = [(BatchId::new("other"), env.now().plus_ms(70_000))].into();
-    let full =
-        Gate { revision: Revision(1), permits: Semaphore { leases: taken, ..Semaphore::default() }, ..Gate::default() };
-    store.store_gate(&Scope::Target(read.target.whole()), &full, env.now()).await.unwrap();
-    store.store(&read.clone().noted(), Assumes::At(read.revision)).await.unwrap();
-    let session = SessionId::within(&Pool::new("r"), "9");
-    let heartbeat = Heartbeat::new(&store, &env, Timing::default(), session, "9");
-    heartbeat.open().await.unwrap().unwrap();
-    let processed = processor(&heartbeat).process(read).await;
+    let stand = Stand::with(&[BATCH], ONE_OF_EACH, Still(1_000_000)).await;
+    let read = stand.batch().await;
+    stand.permit("other", stand.env.now().plus_ms(70_000)).await;
+    stand.store.store(&read.clone().noted(), Assumes::At(read.revision)).await.unwrap();
+    let heartbeat = stand.session("9").await;
+    let processed = stand.processor(&heartbeat).process(read).await;
     assert!(matches!(processed, Err(Stop::Ended(Outcome::Waits(_)))), "{processed:?}");
-    assert!(store.batch(&id).await.unwrap().unwrap().ticket.is_some(), "nobody has its ticket but itself");
+    assert!(stand.batch().await.ticket.is_some(), "nobody has its ticket but itself");
 }
 
 const CALLED: &str = "version: 1\nroutes: [{ name: r, target: t, downstream: { http: { url: 'https://x' } }, \
@@ -274,35 +245,16 @@ const CALLED: &str = "version: 1\nroutes: [{ name: r, target: t, downstream: { h
 
 #[tokio::test]
 async fn a_claim_whose_batch_waited_for_its_place_has_no_more_time_and_its_place_lasts_longer() {
-    let (store, outbox) = (MemoryStore::default(), MemoryQueues::default());
-    let routes = Routes::parse(CALLED).unwrap();
-    freeze(&store, "0a").await;
-    let (env, id, announced) = (Asleep(AtomicU64::new(1_000_000)), BatchId::new("0a"), Announced::default());
-    let session = SessionId::within(&Pool::new("r"), "9");
-    let heartbeat = Heartbeat::new(&store, &env, Timing::default(), session, "9");
-    let processor = Processor {
-        store: &store,
-        outbox: &outbox,
-        downstream: &Silent,
-        env: &env,
-        routes: &routes,
-        patience_ms: 1,
-        announced: &announced,
-        heartbeat: &heartbeat,
-    };
-    let read = store.batch(&id).await.unwrap().unwrap();
-    let (begun, of_other) = (env.now(), env.now().plus_ms(1_000));
-    let full = Gate {
-        revision: Revision(1),
-        permits: Semaphore { leases: [(BatchId::new("other"), of_other)].into(), ..Semaphore::default() },
-        ..Gate::default()
-    };
-    store.store_gate(&Scope::Target(read.target.whole()), &full, begun).await.unwrap();
-    let Ok(claimed) = processor.claim_one(read).await else { panic!("it waits in place") };
-    let (waited_ms, place) = (env.now().since(begun), &claimed.held[0]);
+    let stand = Stand::with(&[BATCH], CALLED, Turned::at(Timestamp(1_000_000))).await;
+    let begun = stand.env.now();
+    stand.permit("other", begun.plus_ms(1_000)).await;
+    let heartbeat = stand.session("9").await;
+    let processor = stand.processor(&heartbeat);
+    let Ok(claimed) = processor.claim_one(stand.batch().await).await else { panic!("it waits in place") };
+    let (waited_ms, place) = (stand.env.now().since(begun), &claimed.held[0]);
     assert!(waited_ms >= 1_000, "{waited_ms}");
     assert!(place.lease.since(claimed.deadline) >= 1_000, "{place:?}, {:?}", claimed.deadline);
-    let lease_ms = processor.lease_ms(routes.get(&RouteName::new("r")).unwrap());
+    let lease_ms = processor.lease_ms(stand.routes.get(&RouteName::new("r")).unwrap());
     assert_eq!(claimed.deadline, begun.plus_ms(lease_ms), "its function's time is not longer");
 }
 

@@ -6,29 +6,9 @@ use crate::domain::task::{Status, Task};
 use crate::memory::{MemoryQueues, MemoryStore};
 use crate::ports::{Tasks, layer};
 use crate::routes::Routes;
+use crate::steps::still::Turned;
 use crate::steps::sweep::Budget;
 use crate::steps::track::Lifetimes;
-
-/// A clock that is turned by waiting.
-pub(in crate::steps::sweep) struct Turned(pub AtomicU64);
-
-impl Env for Turned {
-    fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::SeqCst))
-    }
-
-    fn random(&self) -> f64 {
-        0.5
-    }
-
-    fn fresh_id(&self) -> String {
-        "fresh".to_owned()
-    }
-
-    async fn sleep(&self, ms: u64) {
-        self.0.fetch_add(ms, Ordering::SeqCst);
-    }
-}
 
 /// Tables in which the partition of one Target takes this many tasks a second that fall due, and throttles the others.
 struct Narrow<'a> {
@@ -89,7 +69,7 @@ const ROUTES: &str = "version: 1\nroutes: [{ name: r, target: t, downstream: pul
 /// Says how many of the first are still scheduled, whether the other waits, how many writes were throttled, and for how
 /// long it went on.
 async fn sweep(tasks: usize, a_second: u64) -> (usize, bool, u64, u64) {
-    let clock = Turned(AtomicU64::new(NOW.0));
+    let clock = Turned::at(NOW);
     let tables = MemoryStore::new();
     let ids = (0..=tasks).map(|n| (format!("t{n:05}"), if n == 0 { "cold" } else { "hot" }));
     for (id, value) in ids {
@@ -99,16 +79,9 @@ async fn sweep(tasks: usize, a_second: u64) -> (usize, bool, u64, u64) {
         tables.register(&Task { status, ..task }).await.unwrap();
     }
     let store = Narrow { tables, clock: &clock, a_second, taken: Mutex::default(), throttled: AtomicU64::new(0) };
-    let (outbox, routes) = (MemoryQueues::new(), Routes::parse(ROUTES).unwrap());
-    let sweep = Sweep {
-        store: &store,
-        outbox: &outbox,
-        env: &clock,
-        routes: &routes,
-        budget: Budget::default(),
-        every_ms: 60_000,
-        lifetimes: Lifetimes::default(),
-    };
+    let (outbox, routes) = (&MemoryQueues::new(), &Routes::parse(ROUTES).unwrap());
+    let (budget, every_ms, lifetimes) = (Budget::default(), 60_000, Lifetimes::default());
+    let sweep = Sweep { store: &store, outbox, env: &clock, routes, budget, every_ms, lifetimes };
     sweep.due(NOW.plus_ms(sweep.budget.time_ms)).await;
     let left = store.tables.tasks().into_iter().filter(|task| matches!(task.status, Status::Scheduled { .. }));
     let left: Vec<String> = left.map(|task| task.id.to_string()).collect();
