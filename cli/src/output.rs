@@ -49,6 +49,7 @@ static LOST: OnceLock<io::Error> = OnceLock::new();
 
 /// Where and how results are printed.
 #[derive(Clone, Copy, Debug)]
+#[must_use]
 pub struct Output {
     json: bool,
     /// Of results.
@@ -73,13 +74,11 @@ impl Output {
 
     /// The same for results that come again and again: on a terminal each takes the place of the one before, and
     /// programs get each on a line of its own.
-    #[must_use]
     pub fn watched(self) -> Self {
         Self { is_watched: true, ..self }
     }
 
     /// The same, as JSON whatever was asked for.
-    #[must_use]
     pub fn as_json(self) -> Self {
         Self { json: true, ..self }
     }

@@ -87,6 +87,7 @@ impl Serialize for Moment {
 
 /// Parts of a text, one below the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
 pub struct Sheet(Vec<Part>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,14 +114,12 @@ impl Sheet {
     }
 
     /// The same with one line more.
-    #[must_use]
     pub fn with_line(mut self, text: impl Into<Cell>) -> Self {
         self.0.push(Part::Line(text.into()));
         self
     }
 
     /// The same with names and values.
-    #[must_use]
     pub fn with_facts<'a>(mut self, rows: impl IntoIterator<Item = (&'a str, Cell)>) -> Self {
         let rows = rows.into_iter().map(|(name, value)| vec![Cell::new(name, Tone::Soft), value]);
         self.0.push(Part::Facts(rows.collect()));
@@ -128,7 +127,6 @@ impl Sheet {
     }
 
     /// The same with a table, if it has rows.
-    #[must_use]
     pub fn with_table(mut self, title: &'static str, columns: &'static [&'static str], rows: Vec<Vec<Cell>>) -> Self {
         if !rows.is_empty() {
             self.0.push(Part::Table { title, columns, rows });

@@ -63,6 +63,7 @@ pub struct Worked {
 pub type Work = Box<dyn Fn() -> Worked + Send + Sync>;
 
 /// The console of one stack.
+#[must_use]
 pub struct Console {
     pub(crate) name: String,
     pub(crate) pass: Pass,
@@ -108,7 +109,6 @@ impl From<ports::Error> for Trouble {
 
 impl Console {
     /// Of the stack that `connection` leads to, called `name`. With `work`, its steps run in this process.
-    #[must_use]
     pub fn new(connection: &Connection, name: String, pass: Pass, work: Option<Work>) -> Self {
         // For how long the stack keeps what is settled does not matter to a reader.
         let (meter, retention_ms) = (Arc::default(), RETENTION_DAYS * DAY_MS);
@@ -130,13 +130,11 @@ impl Console {
     }
 
     /// The same for somebody whom AWS may refuse: the buttons of acts that it does refuse are disabled.
-    #[must_use]
     pub fn asking_for_rights(self, connection: &Connection) -> Self {
         Self { rights: Some(Rights::of(connection)), ..self }
     }
 
     /// The same of a stack whose steps run elsewhere and write their figures to CloudWatch.
-    #[must_use]
     pub fn with_recorded(self, recorded: Option<Recorded>) -> Self {
         Self { recorded, ..self }
     }

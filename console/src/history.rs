@@ -29,7 +29,6 @@ impl Series {
     pub const ALL: [Self; 4] = [Self::Tasks, Self::Batches, Self::Calls, Self::Failed];
 
     /// Its name for people.
-    #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
             Self::Tasks => "tasks in",
@@ -68,7 +67,6 @@ impl History {
     }
 
     /// How many a second, from each sample to the next.
-    #[must_use]
     pub fn rates(&self, series: Series) -> Vec<f64> {
         let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let pairs = samples.iter().zip(samples.iter().skip(1));

@@ -137,13 +137,11 @@ impl Hour {
     }
 
     /// What was counted in each minute, the newest last.
-    #[must_use]
     pub fn minutes(&self, series: Series) -> &[f64] {
         self.counts.iter().find(|(of, _)| *of == series).map_or(&[], |(_, minutes)| minutes)
     }
 
     /// What was counted in the whole hour.
-    #[must_use]
     pub fn total(&self, series: Series) -> f64 {
         self.minutes(series).iter().sum()
     }

@@ -10,7 +10,6 @@ use groupage_core::domain::{Exception, Member, Timestamp};
 use crate::words::{relative, span};
 
 /// Where a task stands.
-#[must_use]
 pub const fn task(shown: Shown) -> &'static str {
     match shown {
         Shown::Scheduled => "waits for its time",
@@ -27,7 +26,6 @@ pub const fn task(shown: Shown) -> &'static str {
 }
 
 /// Where a batch stands that waits for this.
-#[must_use]
 pub const fn batch(batch: &Batch, why: Option<&Why>) -> &'static str {
     match &batch.status {
         Status::Frozen | Status::Paused { .. } if matches!(why, Some(Why::Held { .. })) => {
@@ -49,7 +47,6 @@ pub const fn batch(batch: &Batch, why: Option<&Why>) -> &'static str {
 }
 
 /// What became of a member, as far as that is known.
-#[must_use]
 pub fn outcome(batch: &Batch, member: &Member) -> String {
     let Status::Settled { results, .. } = &batch.status else { return "not settled".to_owned() };
     match results.get(&member.id) {
@@ -62,13 +59,11 @@ pub fn outcome(batch: &Batch, member: &Member) -> String {
 }
 
 /// A number of calls.
-#[must_use]
 pub fn calls(number: u32) -> String {
     if number == 1 { "1 call".to_owned() } else { format!("{number} calls") }
 }
 
 /// Whether calls are held back, and how they fare.
-#[must_use]
 pub fn standing(standing: &CallState, now: Timestamp) -> String {
     match standing {
         CallState::Well => "well".to_owned(),
@@ -83,7 +78,6 @@ pub fn standing(standing: &CallState, now: Timestamp) -> String {
 }
 
 /// Items a second so far, and how long the missing ones take at that; nothing if none is done, or none is missing.
-#[must_use]
 pub fn pace(tracker: &Tracker, done: u64, missing: u64, now: Timestamp) -> Option<(f64, u64)> {
     let took_ms = now.since(tracker.opened_at).max(1);
     let is_over = matches!(tracker.state, State::Ended(_));

@@ -66,7 +66,6 @@ impl Kind {
         [Self::Overview, Self::Routes, Self::Targets, Self::Failed, Self::Ended, Self::Trackers, Self::Held];
 
     /// Its name in an address.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Overview => "overview",
@@ -88,7 +87,6 @@ impl Kind {
     }
 
     /// Its name for people.
-    #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
             Self::Overview => "Overview",
@@ -112,6 +110,7 @@ impl Kind {
 
 /// A page and what it shows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[must_use]
 pub struct View {
     /// Which page.
     pub kind: Kind,
@@ -128,38 +127,32 @@ impl View {
     }
 
     /// A page without parameters.
-    #[must_use]
     pub const fn of(kind: Kind) -> Self {
         Self { kind, parameters: BTreeMap::new() }
     }
 
     /// The same page with one parameter more.
-    #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.parameters.insert(name.to_owned(), value.to_owned());
         self
     }
 
     /// What a parameter says, to the last space: a Target may end with one. None if it is absent or empty.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.parameters.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
     /// The id that it is about.
-    #[must_use]
     pub fn id(&self) -> &str {
         self.get("id").unwrap_or_default()
     }
 
     /// Where it is.
-    #[must_use]
     pub fn address(&self) -> String {
         self.below(ROOT)
     }
 
     /// Where its updates come from.
-    #[must_use]
     pub fn updates(&self) -> String {
         self.below(&format!("{ROOT}/live"))
     }

@@ -13,7 +13,6 @@ const MINUTE_MS: u64 = 60 * SECOND_MS;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 
 /// A length of time in one unit: `3 s`, `2 min`.
-#[must_use]
 pub fn span(ms: u64) -> String {
     match ms {
         0..SECOND_MS => format!("{ms} ms"),
@@ -33,7 +32,6 @@ pub fn span(ms: u64) -> String {
 }
 
 /// A moment as it lies before or behind now: `3 s ago`, `in 2 min`.
-#[must_use]
 pub fn relative(at: Timestamp, now: Timestamp) -> String {
     match (at.since(now), now.since(at)) {
         (0, 0..SECOND_MS) => "just now".to_owned(),
@@ -43,25 +41,21 @@ pub fn relative(at: Timestamp, now: Timestamp) -> String {
 }
 
 /// A moment on the clock, in UTC.
-#[must_use]
 pub fn clock(at: Timestamp) -> String {
     at.shown()
 }
 
 /// Both: `3 s ago (2026-11-24T12:00:00.000Z)`.
-#[must_use]
 pub fn moment(at: Timestamp, now: Timestamp) -> String {
     format!("{} ({})", relative(at, now), clock(at))
 }
 
 /// A number of things that were counted; a count that looked at a part only says "at least".
-#[must_use]
 pub fn counted(number: usize, are_all: bool) -> String {
     format!("{}{}", if are_all { "" } else { "at least " }, grouped(number as u64))
 }
 
 /// What something waits for, to be read behind "waits for".
-#[must_use]
 pub fn why(why: &Why, now: Timestamp) -> String {
     let whose = |of: &Of| match of {
         Of::Route => "its route",
@@ -104,7 +98,6 @@ pub fn why(why: &Why, now: Timestamp) -> String {
 
 /// A text with what a terminal would obey, or a browser or terminal would hide, shown by its number. Ids, Targets and
 /// answers come from outside: they must not clear a screen, change a title or turn the writing round. Line breaks stay.
-#[must_use]
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -114,13 +107,11 @@ pub fn visible(text: &str) -> String {
 }
 
 /// A value that must not look like two.
-#[must_use]
 pub fn on_one_line(value: &str) -> String {
     visible(value).replace('\n', "\\n")
 }
 
 /// JSON, in which only strings hold such characters: as JSON itself escapes them.
-#[must_use]
 pub fn visible_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for c in json.chars() {
@@ -138,7 +129,6 @@ pub fn visible_json(json: &str) -> String {
 
 /// Whether a terminal takes the character for a command, or shows nothing for it: control characters, separators of
 /// lines, and those that turn the direction of writing or have no width.
-#[must_use]
 pub fn obeys(c: char) -> bool {
     const UNSEEN: [std::ops::RangeInclusive<char>; 8] = [
         '\u{ad}'..='\u{ad}',

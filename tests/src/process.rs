@@ -262,13 +262,11 @@ impl Process {
     }
 
     /// Whether a call with this body kills its worker.
-    #[must_use]
     pub fn dies_of(&self, body: &str) -> bool {
         self.fate.lasting.deadly.is_some_and(|task| body.contains(&format!("\"{task}\"")))
     }
 
     /// Whether a queue refuses this process's messages now.
-    #[must_use]
     pub fn is_refused_by(&self, queue: &Destination) -> bool {
         let since_ms = self.env.now().since(self.fate.begun);
         let refuses = |refusing: &Refusing| refusing.queue == *queue && since_ms < refusing.for_ms;

@@ -14,6 +14,7 @@ pub type Mishap = for<'a> fn(&'a World) -> LocalBoxFuture<'a, Result<(), String>
 
 /// A story.
 #[derive(Clone)]
+#[must_use]
 pub struct Scenario {
     /// What it is about.
     pub name: &'static str,
@@ -111,13 +112,11 @@ pub fn keyed(n: usize, truck: usize, key: usize, turn: usize) -> String {
 }
 
 /// The same message, for a task that is wanted for this number of seconds.
-#[must_use]
 pub fn expiring(body: &str, seconds: u64) -> String {
     body.strip_suffix('}').map_or_else(String::new, |open| format!(r#"{open},"expires_at":{seconds}}}"#))
 }
 
 /// The same message, for a task that is called after this number of seconds at the earliest.
-#[must_use]
 pub fn scheduled(body: &str, seconds: u64) -> String {
     body.strip_suffix('}').map_or_else(String::new, |open| format!(r#"{open},"not_before":{seconds}}}"#))
 }
@@ -142,13 +141,11 @@ impl Scenario {
     }
 
     /// With another window, and whatever else says when a batch ends.
-    #[must_use]
     pub fn window(self, fields: &str) -> Self {
         Self { routes: self.routes.replace("wait_ms: 1000", fields), ..self }
     }
 
     /// With another number of attempts, and whatever else a retry says.
-    #[must_use]
     pub fn retry(self, fields: &str) -> Self {
         Self { routes: self.routes.replace("attempts: 3", fields), ..self }
     }
@@ -161,7 +158,6 @@ impl Scenario {
     }
 
     /// With a downstream of another kind.
-    #[must_use]
     pub fn downstream(self, kind: &str) -> Self {
         let other = |line: &str| match line.split_once("downstream:") {
             Some((indent, _)) => format!("{indent}downstream: {kind}\n"),
@@ -196,7 +192,6 @@ impl Scenario {
     }
 
     /// With a task that kills every worker which calls the downstream with it.
-    #[must_use]
     pub fn killed_by(self, task: &'static str) -> Self {
         self.setting(|setting| setting.lasting.deadly = Some(task))
     }

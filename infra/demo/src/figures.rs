@@ -117,7 +117,6 @@ impl Figures {
     }
 
     /// For people.
-    #[must_use]
     pub fn text(&self) -> String {
         let calls = &self.calls;
         let per_task = &self.per_task;

@@ -110,7 +110,6 @@ fn moments(dice: &TestEnv, per_second: f64, seconds: u64) -> impl Iterator<Item 
 }
 
 /// Returns the cost of the task with this number where a budget of tokens holds: 1 to 8,000, spread evenly.
-#[must_use]
 pub const fn tokens_of(number: u64) -> u64 {
     number * 4_793 % 8_000 + 1
 }

@@ -38,7 +38,6 @@ pub const ELSEWHERE: &str = "  - name: other
 ";
 
 /// All options, in the order of their tables.
-#[must_use]
 pub fn groups(seed: u64) -> Vec<Group> {
     let burst = |targets| Setting { seed, ..Setting::of(Load::Burst { tasks: 1_000, targets }) };
     let limited = |calls| Setting { calls, max_items: 10, ..burst(10) };

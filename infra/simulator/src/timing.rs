@@ -117,7 +117,6 @@ pub fn flow(outcome: &Outcome, seconds: u64) -> Flow {
 
 /// How much of its route's limit a run used, from its first call to its last: of the calls that could have started, or
 /// of the time for which calls could have been in flight; `None` without a limit.
-#[must_use]
 pub fn share_used(setting: &Setting, outcome: &Outcome) -> Option<f64> {
     let (first, last) =
         (outcome.calls.iter().map(|call| call.at).min()?, outcome.calls.iter().map(|call| call.at).max()?);
@@ -135,7 +134,6 @@ pub fn share_used(setting: &Setting, outcome: &Outcome) -> Option<f64> {
 }
 
 /// For how long the tasks of this Target waited for their calls, each since it came.
-#[must_use]
 pub fn waits_of(outcome: &Outcome, target: &str) -> Vec<Duration> {
     let calls = outcome.calls.iter().filter(|call| call.target == target);
     let waited = |at: Instant, item: &String| Some(at.saturating_duration_since(outcome.tasks_at.get(item)?.0));
@@ -143,7 +141,6 @@ pub fn waits_of(outcome: &Outcome, target: &str) -> Vec<Duration> {
 }
 
 /// By how many batches that came to batch-handler after it each batch was overtaken.
-#[must_use]
 pub fn overtaken(outcome: &Outcome) -> Vec<usize> {
     let mut first_calls: HashMap<&str, Instant> = HashMap::new();
     for call in &outcome.calls {

@@ -17,7 +17,6 @@ pub const GB_SECOND: f64 = 13.3334;
 pub const METRIC: f64 = 10.0;
 
 /// A number with its thousands apart: `12,345`.
-#[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

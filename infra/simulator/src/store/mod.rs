@@ -52,7 +52,6 @@ impl Tables {
     }
 
     /// Reads and writes of gates so far.
-    #[must_use]
     pub fn gate_requests(&self) -> GateRequests {
         *self.gate_requests.lock().unwrap_or_else(PoisonError::into_inner)
     }

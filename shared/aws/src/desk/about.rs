@@ -58,7 +58,6 @@ impl About {
     }
 
     /// What people know it by: its batch, and its tasks or else its Targets, of these at most this number.
-    #[must_use]
     pub fn names(&self, most: usize) -> Vec<String> {
         let of = if self.tasks.is_empty() { &self.targets } else { &self.tasks };
         let mut names: Vec<String> = self.batch.iter().map(|batch| format!("batch {batch}")).collect();

@@ -39,14 +39,12 @@ pub struct Ended {
 
 impl Ended {
     /// Whether this is its id, or that of a task or the batch that it is about.
-    #[must_use]
     pub fn is_named(&self, id: &str) -> bool {
         let About { tasks, batch, .. } = &self.about;
         self.message_id == id || batch.as_deref() == Some(id) || tasks.iter().any(|task| task == id)
     }
 
     /// Why it ended here, for people.
-    #[must_use]
     pub fn why(&self) -> String {
         match (&self.reason, &self.detail) {
             (Some(reason), Some(detail)) => format!("{reason}: {detail}"),

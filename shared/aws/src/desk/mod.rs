@@ -83,7 +83,6 @@ pub struct Depth {
 
 impl Depth {
     /// All its messages.
-    #[must_use]
     pub const fn all(&self) -> u64 {
         self.ready + self.in_flight + self.delayed
     }

@@ -20,7 +20,6 @@ impl Notices {
     }
 
     /// How many they are.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.0.len() as u64
     }
@@ -28,7 +27,6 @@ impl Notices {
 
 impl Desk {
     /// The queue with this URL, or the stack's own.
-    #[must_use]
     pub fn notice_queue(&self, url: Option<&str>) -> Queue {
         let url = url.unwrap_or(&self.queues.notifications).to_owned();
         Queue { name: NOTIFICATIONS.to_owned(), url, source: None }

@@ -39,6 +39,7 @@ use self::secrets::Secrets;
 
 /// The port `Downstream`. Nothing is connected, or even loaded, before the first call that needs it.
 #[derive(Debug)]
+#[must_use]
 pub struct Downstreams {
     http: HttpCaller,
     sqs: Lazy<aws_sdk_sqs::Client>,
@@ -60,13 +61,11 @@ impl Downstreams {
     }
 
     /// The same with queues that are reached with another configuration: a laptop's own.
-    #[must_use]
     pub fn with_queues(self, config: &SdkConfig) -> Self {
         Self { sqs: Lazy::new(config), ..self }
     }
 
     /// The same where there is no AWS: what only AWS has is not called, and its batches wait.
-    #[must_use]
     pub fn without_aws(self) -> Self {
         Self { has_aws: false, ..self }
     }

@@ -38,6 +38,7 @@ const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP
 
 /// Where spans go; nowhere by default.
 #[derive(Clone, Debug, Default)]
+#[must_use]
 pub struct Spans(Option<Arc<Collector>>);
 
 #[derive(Debug, Default)]
@@ -64,21 +65,18 @@ struct Way {
 
 impl Spans {
     /// To the collector that the environment names, if it names one.
-    #[must_use]
     pub fn from_env() -> Self {
         let is_set = |name: &&str| std::env::var(name).is_ok_and(|value| !value.trim().is_empty());
         Self(ENDPOINTS.iter().any(is_set).then(Arc::default))
     }
 
     /// To the collector at this base URL.
-    #[must_use]
     pub fn to(endpoint: &str) -> Self {
         let address = Some(format!("{}/v1/traces", endpoint.trim_end_matches('/')));
         Self(Some(Arc::new(Collector { address, ..Collector::default() })))
     }
 
     /// Whether there is a collector.
-    #[must_use]
     pub const fn are_collected(&self) -> bool {
         self.0.is_some()
     }

@@ -18,6 +18,7 @@ pub enum Kind {
 
 /// One span.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Span {
     /// Its own context.
     pub context: TraceParent,
@@ -41,7 +42,6 @@ pub struct Span {
 
 impl Span {
     /// A span of a step that took this long.
-    #[must_use]
     pub fn new(name: &'static str, context: TraceParent, (began, ended): (Timestamp, Timestamp)) -> Self {
         let time = |at: Timestamp| SystemTime::UNIX_EPOCH + Duration::from_millis(at.0);
         Self {
@@ -58,7 +58,6 @@ impl Span {
     }
 
     /// The same with one thing more to know.
-    #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.attributes.push(KeyValue::new(name, value));
         self

@@ -55,7 +55,6 @@ pub struct Excerpt {
 const CONTENT_TOO_LARGE: u16 = 413;
 
 /// Whether calls of fewer members may do better: the call, or its answer, was too large.
-#[must_use]
 pub fn is_oversized(answer: &Result<Answer, NoAnswer>) -> bool {
     match answer {
         Ok(answer) => answer.status == CONTENT_TOO_LARGE,

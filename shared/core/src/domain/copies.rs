@@ -27,7 +27,6 @@ impl Copies {
     pub const NONE: Self = Self(Timestamp(0));
 
     /// Whether none was made yet.
-    #[must_use]
     pub const fn is_none(&self) -> bool {
         self.0.0 == 0
     }
@@ -45,7 +44,6 @@ impl Copies {
     }
 
     /// Whether the message has used up its credit.
-    #[must_use]
     pub fn is_braked(&self, now: Timestamp) -> bool {
         self.0.since(now) > MOST * EACH_MS
     }

@@ -24,7 +24,6 @@ pub enum Ended {
 
 impl Ended {
     /// As a task's reason.
-    #[must_use]
     pub fn reason(self) -> Reason {
         match self {
             Self::Cancelled => Reason::new("cancelled"),
@@ -40,7 +39,6 @@ impl Ended {
 
 impl Status {
     /// Why the task ended while it waited, in no batch.
-    #[must_use]
     pub fn ended(&self) -> Option<Ended> {
         match self {
             Self::Failed { batch: None, reason } => Ended::of(reason),
@@ -56,7 +54,6 @@ impl Status {
 
 impl Task {
     /// Whether the time is past until which its sender wants it.
-    #[must_use]
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|expires_at| expires_at <= now)
     }

@@ -38,14 +38,12 @@ pub enum Erases {
 
 impl Task {
     /// Whether its contents were erased. A payload is a JSON object, so it is never empty by itself.
-    #[must_use]
     pub const fn is_erased(&self) -> bool {
         self.payload.is_empty()
     }
 
     /// Whether a message with this digest is a repeat of the one that it came by. What an erased task said is not known
     /// any more: whatever comes under its id counts as a repeat, and is dropped.
-    #[must_use]
     pub fn is_repeated_by(&self, digest: &str) -> bool {
         self.is_erased() || self.digest == digest
     }

@@ -33,13 +33,11 @@ impl Reason {
     }
 
     /// The token.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// What to change in the route's settings, if answers fail for this reason time and again.
-    #[must_use]
     pub fn remedy(&self) -> Option<&'static str> {
         Some(match self.as_str() {
             "answer_too_large" => "lower batch.max_items, or set response.ignore_body",
@@ -63,7 +61,6 @@ const OVERLOADED: [&str; 8] =
 
 impl Reason {
     /// Whether a downstream says by it that it has too many calls: `http_429`, `ThrottlingException`.
-    #[must_use]
     pub fn says_overload(&self) -> bool {
         let letters = self.0.chars().filter(char::is_ascii_alphanumeric);
         let said: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
@@ -79,7 +76,6 @@ pub const TIMEOUT: &str = "timeout";
 pub const WORKER_LOST: &str = "worker_lost";
 
 /// Why a task fails whose downstream was away for as long as its route waits. It ends with why the last call failed.
-#[must_use]
 pub fn outage(last: &Reason) -> Reason {
     const BEGINS: &str = "outage:";
     Reason(format!("{BEGINS}{}", last.as_str().chars().take(64 - BEGINS.len()).collect::<String>()))
@@ -115,7 +111,6 @@ pub struct Failure {
 
 impl Failure {
     /// Whether the downstream surely did nothing of the call: it turned the call away, or never got it.
-    #[must_use]
     pub fn is_undone(&self) -> bool {
         const UNDONE: [&str; 6] = ["connection_refused", "dns", "http_401", "http_403", "http_425", "http_429"];
         let reason = self.reason.as_str();

@@ -24,6 +24,7 @@ const QUIET_MS: u64 = 250;
 
 /// What one process may still put for a Target, and how fast.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[must_use]
 pub struct Ration {
     /// Puts a second at the time `since`.
     pace: f64,
@@ -37,7 +38,6 @@ pub struct Ration {
 
 impl Ration {
     /// The ration once a put was refused; there was none before if it was the first.
-    #[must_use]
     pub fn refused(before: Option<Self>, now: Timestamp) -> Self {
         let pace = before.map_or(FIRST, |before| (before.pace_at(now) / 2.0).clamp(LEAST, FIRST));
         Self { pace, since: now, left: 0.0, counted: now.plus_ms(QUIET_MS) }
@@ -45,7 +45,6 @@ impl Ration {
 
     /// The ration of a process that was never refused, for a Target whose tasks have yielded elsewhere so often in a
     /// row.
-    #[must_use]
     pub fn expected(times: u8, now: Timestamp) -> Self {
         let pace = (FIRST / f64::from(1_u16 << times.min(8))).max(LEAST);
         Self { pace, since: now, left: pace.max(FEW), counted: now }

@@ -33,13 +33,11 @@ impl Default for Policy {
 
 impl Policy {
     /// Whether a failure that says nothing about the tasks uses up no attempt of theirs.
-    #[must_use]
     pub const fn waits_outages_out(&self) -> bool {
         self.give_up_ms > 0
     }
 
     /// What results from it, in words.
-    #[must_use]
     pub fn in_words(&self) -> String {
         let Self { attempts, base_ms, cap_ms, give_up_ms, longest_pause_ms } = *self;
         let ceiling = |call: u32| base_ms.saturating_mul(1 << call.min(32)).min(cap_ms);
@@ -117,7 +115,6 @@ pub const fn turn_delay_ms(ahead_ms: u64) -> u64 {
 }
 
 /// A moment between these two, by `random`, a number in `0.0..1.0`.
-#[must_use]
 pub fn between(from: Timestamp, to: Timestamp, random: f64) -> Timestamp {
     from.plus_ms(scale(to.since(from), random))
 }

@@ -63,7 +63,6 @@ pub enum Status {
 
 impl Status {
     /// The word stored in the `Status` attribute.
-    #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Scheduled { .. } => SCHEDULED,
@@ -76,7 +75,6 @@ impl Status {
     }
 
     /// The batch it is or was in.
-    #[must_use]
     pub const fn batch(&self) -> Option<&BatchId> {
         match self {
             Self::Scheduled { .. } | Self::Queued | Self::Created { .. } => None,
@@ -86,7 +84,6 @@ impl Status {
     }
 
     /// What became of it, if nothing more will happen to it.
-    #[must_use]
     pub const fn outcome(&self) -> Option<Outcome> {
         match self {
             Self::Scheduled { .. } | Self::Queued | Self::Created { .. } | Self::Batched { .. } => None,
@@ -96,7 +93,6 @@ impl Status {
     }
 
     /// Whether nothing more will happen to the task.
-    #[must_use]
     pub const fn is_settled(&self) -> bool {
         self.outcome().is_some()
     }
@@ -235,20 +231,17 @@ impl Task {
     }
 
     /// Who must hear that it is settled.
-    #[must_use]
     pub fn ties(&self) -> Ties {
         Ties { item: self.item.clone(), event: self.event.clone(), lane: self.lane.clone() }
     }
 
     /// What grouping needs to know of it.
-    #[must_use]
     pub fn candidate(&self) -> Candidate {
         let bytes = payload_bytes(&self.payload);
         Candidate { id: self.id.clone(), round: self.round, bytes, traits: self.traits }
     }
 
     /// Whether it waits, in just this round.
-    #[must_use]
     pub fn waits_in(&self, round: Round) -> bool {
         self.round == round && matches!(self.status, Status::Created { .. })
     }
@@ -274,7 +267,6 @@ pub struct Candidate {
 }
 
 /// A payload's size as batch limits count it, in bytes.
-#[must_use]
 pub fn payload_bytes(payload: &str) -> u32 {
     u32::try_from(payload.len()).unwrap_or(u32::MAX)
 }

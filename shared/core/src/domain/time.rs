@@ -45,7 +45,6 @@ impl Timestamp {
     }
 
     /// As RFC 3339 has it, in UTC, to the millisecond.
-    #[must_use]
     pub fn shown(self) -> String {
         humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(self.0)).to_string()
     }

@@ -29,6 +29,7 @@ const SAMPLED: u8 = 0b01;
 /// A trace context: a trace, a span in it, and whether the trace is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
+#[must_use]
 pub struct TraceParent {
     trace: u128,
     span: u64,
@@ -65,13 +66,11 @@ impl TraceParent {
     }
 
     /// The context of a step's own span, in a trace of its own: that of a workflow, or of an event.
-    #[must_use]
     pub fn of_step(step: &str, of: &str, unique: &str) -> Self {
         Self::derived(&["step", of], &[step, unique], true)
     }
 
     /// The context of a span within this one's trace, told apart from others by these texts.
-    #[must_use]
     pub fn within(self, unique: &[&str]) -> Self {
         let parent = format!("{:016x}", self.span);
         let Self { span, .. } = Self::derived(&[&parent], unique, true);
@@ -79,19 +78,16 @@ impl TraceParent {
     }
 
     /// The trace's id.
-    #[must_use]
     pub const fn trace(self) -> u128 {
         self.trace
     }
 
     /// The span's id.
-    #[must_use]
     pub const fn span(self) -> u64 {
         self.span
     }
 
     /// Whether the sender keeps the trace.
-    #[must_use]
     pub const fn is_sampled(self) -> bool {
         self.flags & SAMPLED != 0
     }
@@ -149,7 +145,6 @@ pub struct CallOf<'a> {
 
 impl CallOf<'_> {
     /// Its context.
-    #[must_use]
     pub fn context(self, is_sampled: bool) -> TraceParent {
         let Self { batch, key, attempt } = self;
         TraceParent::derived(&["batch", batch.as_str()], &[key.as_str(), &attempt.to_string()], is_sampled)

@@ -53,14 +53,12 @@ impl Default for Traits {
 
 impl Traits {
     /// The words of tasks that are more urgent than this lie between these, and no others.
-    #[must_use]
     pub fn urgent_words(above: u8) -> [String; 2] {
         // What comes behind a 9.
         [format!("{CREATED} {}", above.saturating_add(1)), format!("{CREATED} :")]
     }
 
     /// The word under which a task with these traits waits.
-    #[must_use]
     pub fn waiting_word(&self) -> String {
         if *self == Self::default() { CREATED.to_owned() } else { format!("{CREATED} {self}") }
     }
@@ -127,7 +125,6 @@ impl From<String> for Traits {
 }
 
 /// Whether a stored form can do without them.
-#[must_use]
 pub fn are_usual(traits: &Traits) -> bool {
     *traits == Traits::default()
 }
@@ -141,7 +138,6 @@ impl Collapse {
     }
 
     /// Whether this task, of that id, replaces another one with the same key.
-    #[must_use]
     pub fn replaces(&self, id: &TaskId, (other, of): (&Self, &TaskId)) -> bool {
         self.key == other.key && (self.came, id) > (other.came, of)
     }

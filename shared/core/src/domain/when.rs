@@ -47,7 +47,6 @@ impl When {
     }
 
     /// The moment, for a task that is registered at `now`.
-    #[must_use]
     pub const fn resolved(self, now: Timestamp) -> Timestamp {
         match self {
             Self::At(at) => at,

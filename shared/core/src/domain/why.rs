@@ -112,7 +112,6 @@ pub struct Seen {
 
 impl Seen {
     /// What holds all of its calls back, limits apart.
-    #[must_use]
     pub fn closed(&self, now: Timestamp) -> Option<Why> {
         let of = self.of;
         match self.gate.call_state(now) {
@@ -125,7 +124,6 @@ impl Seen {
     }
 
     /// What the gate lets a batch wait for, if it does.
-    #[must_use]
     pub fn holds(&self, batch: Option<&Batch>, now: Timestamp) -> Option<Why> {
         let Self { of, limits, gate } = self;
         if let Some(closed) = self.closed(now) {
@@ -149,7 +147,6 @@ impl Seen {
 
 impl Batch {
     /// What it waits for, if these are the gates that its call passes; `None` if nothing is left to do.
-    #[must_use]
     pub fn waits_for(&self, gates: &[Seen], now: Timestamp) -> Option<Why> {
         let before_its_call = || {
             let held = gates.iter().find_map(|gate| gate.holds(Some(self), now));

@@ -55,6 +55,7 @@ pub struct Copies<'a> {
 
 /// All tables.
 #[derive(Debug, Default)]
+#[must_use]
 pub struct MemoryStore {
     tables: Mutex<Tables>,
 }
@@ -88,7 +89,6 @@ impl MemoryStore {
     }
 
     /// Tables with what is in these now.
-    #[must_use]
     pub fn copy(&self) -> Self {
         Self { tables: Mutex::new(self.tables().clone()) }
     }
@@ -100,7 +100,6 @@ impl MemoryStore {
     }
 
     /// Tables that were copied at different moments.
-    #[must_use]
     pub fn of_copies(copies: Copies<'_>) -> Self {
         let [tasks, batches, locks, sessions, others] =
             [copies.tasks, copies.batches, copies.locks, copies.sessions, copies.others]

@@ -35,7 +35,6 @@ impl Queue {
     }
 
     /// What is shown of a task.
-    #[must_use]
     pub fn get(&self, id: &TaskId) -> Option<&Candidate> {
         self.entries.get(&(*self.priorities.get(id)?, id.clone()))
     }

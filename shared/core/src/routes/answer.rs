@@ -169,7 +169,6 @@ impl ResponseMapping {
     };
 
     /// Whether the HTTP status says everything.
-    #[must_use]
     pub const fn ignores_body(&self) -> bool {
         self.ignore_body
     }
@@ -188,7 +187,6 @@ impl ResponseMapping {
 
     /// What a call came to, of whose statuses the route says something `otherwise`; `may_be_done` says whether an
     /// earlier call under its key may run still, or was carried out.
-    #[must_use]
     pub(super) fn read(
         &self,
         answer: Result<Answer, NoAnswer>,

@@ -30,7 +30,6 @@ impl Closing {
     }
 
     /// The first moment at which a window closes, from this one on.
-    #[must_use]
     pub fn next(&self, from: Timestamp) -> Option<Timestamp> {
         // The search begins in the minute behind the moment that it is given.
         let before = i64::try_from(from.0).ok()?.checked_sub(1)?;

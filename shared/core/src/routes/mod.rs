@@ -133,19 +133,16 @@ pub struct Assigned<'a> {
 
 impl Route {
     /// Whether its batches wait for workers that pull them.
-    #[must_use]
     pub fn is_pulled(&self) -> bool {
         self.downstream.is_pulled()
     }
 
     /// Whether its tasks have order keys.
-    #[must_use]
     pub const fn is_ordered(&self) -> bool {
         self.ordered.is_some()
     }
 
     /// Returns whether its tasks bring their numbers along.
-    #[must_use]
     pub fn is_numbered(&self) -> bool {
         self.ordered.as_ref().is_some_and(|ordered| ordered.sequence.is_some())
     }
@@ -157,7 +154,6 @@ impl Route {
 
     /// Judges what a call of these members came to. An earlier call under its key `may_be_done`: it may run still, or
     /// was carried out.
-    #[must_use]
     pub fn read(&self, answer: Result<Answer, NoAnswer>, members: &[TaskId], may_be_done: bool) -> Reply {
         self.downstream.response().read(answer, members, &self.otherwise, may_be_done)
     }

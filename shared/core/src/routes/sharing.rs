@@ -40,14 +40,12 @@ impl Sharing {
 
 impl Route {
     /// Whether its Targets share its limits.
-    #[must_use]
     pub const fn shares(&self) -> bool {
         self.sharing.is_some()
     }
 
     /// The share that a batch of this priority has in the limits of its route or Target; `None`: nothing is limited, or
     /// first come is first served.
-    #[must_use]
     pub fn share(&self, of: Of, target: &Target, priority: u8) -> Option<Share> {
         let (class, whole) = (Class::of(priority), target.whole());
         let (is_limited, sharing) = match of {

@@ -27,7 +27,6 @@ pub struct Settings {
 
 impl Settings {
     /// When a task that comes `now` waits for a batch, if not at once. Its sender may want it to be later.
-    #[must_use]
     pub fn due(&self, not_before: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
         let from = not_before.map_or(now, |not_before| not_before.max(now));
         let due = match &self.closing {
@@ -185,21 +184,18 @@ pub(super) fn a_second(calls: Limited<1, 1_000>) -> Rates {
 
 impl Route {
     /// What holds for this Target: what the first entry of `targets` says that names it, else what the route says.
-    #[must_use]
     pub fn for_target(&self, target: &Target) -> &Settings {
         let value = target.value();
         self.targets.iter().find(|one| one.names.has(value)).map_or(&self.usual, |one| &one.settings)
     }
 
     /// What the gate of this Target lets through.
-    #[must_use]
     pub fn limits_of(&self, target: &Target) -> gate::Limits {
         let Settings { in_flight, rates, .. } = *self.for_target(target);
         gate::Limits { in_flight, rates, share: None }
     }
 
     /// What holds for the Targets of which the file says nothing else.
-    #[must_use]
     pub const fn usual(&self) -> &Settings {
         &self.usual
     }

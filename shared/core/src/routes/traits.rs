@@ -45,7 +45,6 @@ impl Route {
     }
 
     /// Whether its tasks may have traits.
-    #[must_use]
     pub const fn reads_traits(&self) -> bool {
         !self.reads.is_none()
     }

@@ -14,7 +14,6 @@ use crate::domain::traits::{Collapse, Traits};
 
 impl Batch {
     /// The traits of one of its candidates, while it is filled.
-    #[must_use]
     pub fn traits_of(&self, id: &TaskId) -> Traits {
         self.traits.as_ref().and_then(|traits| traits.get(id)).copied().unwrap_or_default()
     }

@@ -61,43 +61,36 @@ impl Load {
     }
 
     /// Members that its call has.
-    #[must_use]
     pub const fn called(&self) -> usize {
         self.called
     }
 
     /// Bytes of payloads.
-    #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// What its members weigh.
-    #[must_use]
     pub const fn weight(&self) -> u64 {
         self.weight
     }
 
     /// All members.
-    #[must_use]
     pub const fn members(&self) -> usize {
         self.members
     }
 
     /// Whether a member has the collapse key of this candidate.
-    #[must_use]
     pub fn meets(&self, candidate: &Candidate) -> bool {
         self.adds(candidate).meets.is_some()
     }
 
     /// Its bytes and its weight with this candidate: more only if that one is called.
-    #[must_use]
     pub fn beside(&self, candidate: &Candidate) -> (u64, u64) {
         if self.adds(candidate).is_called() { self.with(candidate) } else { (self.bytes, self.weight) }
     }
 
     /// Whether it has a member that closes it.
-    #[must_use]
     pub const fn closes(&self) -> bool {
         self.closes
     }

@@ -52,68 +52,57 @@ impl Omission {
 
 impl Batch {
     /// Whether members may still be left out of its call: none has begun.
-    #[must_use]
     pub const fn is_uncalled(&self) -> bool {
         self.attempts == 0 && matches!(self.status, Status::Frozen | Status::Paused { .. })
     }
 
     /// How the member in this position ended, if the batch is called without it.
-    #[must_use]
     pub fn omission(&self, position: usize) -> Option<&Omission> {
         self.omissions().find(|omission| omission.members.contain(position))
     }
 
     /// Where a member stands among the others.
-    #[must_use]
     pub fn position(&self, member: &Member) -> Option<usize> {
         self.members.iter().position(|other| other == member)
     }
 
     /// The task that is called in the place of the member in this position, if one is.
-    #[must_use]
     pub fn superseded_by(&self, position: usize) -> Option<&TaskId> {
         self.omission(position)?.by.and_then(|by| self.members.get(by)).map(|member| &member.id)
     }
 
     /// The newer task that is called in the place of this one, if one is.
-    #[must_use]
     pub fn superseder(&self, task: &Task) -> Option<&TaskId> {
         self.superseded_by(self.position(&Member { id: task.id.clone(), round: task.round })?)
     }
 
     /// The ids of the members that the batch is called without.
-    #[must_use]
     pub fn omitted_ids(&self) -> HashSet<&TaskId> {
         self.omitted_members().map(|(member, _)| &member.id).collect()
     }
 
     /// The ids of the members in whose place a newer one is called. They did not fail.
-    #[must_use]
     pub fn superseded_ids(&self) -> HashSet<&TaskId> {
         let superseded = self.omitted_members().filter(|(_, omission)| omission.ended == Ended::Superseded);
         superseded.map(|(member, _)| &member.id).collect()
     }
 
     /// How many members the batch is called without.
-    #[must_use]
     pub fn omits(&self) -> usize {
         self.omitted_members().count()
     }
 
     /// Whether nobody is left to be called.
-    #[must_use]
     pub fn omits_all(&self) -> bool {
         self.omitted.is_some() && self.omits() == self.members.len()
     }
 
     /// The positions of those of whom somebody may not have heard that they ended.
-    #[must_use]
     pub fn untold(&self) -> Positions {
         self.omissions().filter(|omission| !omission.told).flat_map(|omission| omission.members.iter()).collect()
     }
 
     /// The positions of those of whom all have heard that they ended.
-    #[must_use]
     pub fn told(&self) -> Positions {
         self.omissions().filter(|omission| omission.told).flat_map(|omission| omission.members.iter()).collect()
     }
@@ -180,7 +169,6 @@ impl Batch {
 
     /// Whether all members that are left to be called have expired. Then its call is made no more, even if it was made
     /// before without an answer: nobody wants it.
-    #[must_use]
     pub fn has_expired(&self, tasks: &HashMap<TaskId, Task>, now: Timestamp) -> bool {
         let left = self.members.len() - self.omitted_members().count();
         left > 0 && self.expired(tasks, now).len() == left
@@ -201,7 +189,6 @@ impl Batch {
     }
 
     /// The outcome of those of whom it is known before the call.
-    #[must_use]
     pub fn known(&self) -> Results {
         self.omission_results().collect()
     }

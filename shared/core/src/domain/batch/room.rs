@@ -122,6 +122,7 @@ impl Limits {
 
 /// Room left in a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct Room {
     limits: Limits,
     load: Load,
@@ -129,31 +130,26 @@ pub struct Room {
 
 impl Room {
     /// The room that is left beside this load.
-    #[must_use]
     pub const fn beside_load(limits: Limits, load: Load) -> Self {
         Self { limits, load }
     }
 
     /// Members that may still be called.
-    #[must_use]
     pub const fn items(&self) -> usize {
         self.limits.max_items.saturating_sub(self.load.called())
     }
 
     /// How many tasks to look for: with a collapse key many of them may need no place of their own.
-    #[must_use]
     pub const fn wants(&self) -> usize {
         if self.limits.collapses { MAX_MEMBERS.saturating_sub(self.load.members()) } else { self.items() }
     }
 
     /// Whether the more urgent fill it first.
-    #[must_use]
     pub const fn urgent_first(&self) -> bool {
         self.limits.urgent_first
     }
 
     /// In how many more tasks it should be full, if they are like those that it has.
-    #[must_use]
     pub fn full_in(&self) -> usize {
         let by_weight = self.limits.max_weight.filter(|_| self.load.weight() > 0).map(|most| {
             let left = most.saturating_sub(self.load.weight()).saturating_mul(self.load.called() as u64);
@@ -163,7 +159,6 @@ impl Room {
     }
 
     /// Whether nothing fits any more, whatever comes.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         let load = &self.load;
         let has_weight = self.limits.max_weight.is_some_and(|most| load.called() > 0 && load.weight() >= most);
@@ -171,7 +166,6 @@ impl Room {
     }
 
     /// What is left of this room beside `candidates`.
-    #[must_use]
     pub fn beside(&self, candidates: &[Candidate]) -> Self {
         let mut room = self.clone();
         candidates.iter().for_each(|candidate| room.load.add(candidate));

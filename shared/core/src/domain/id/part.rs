@@ -120,13 +120,11 @@ impl Part {
     }
 
     /// The key under which the index of what is due lists this part of the scheduled tasks. No route's key is like it.
-    #[must_use]
     pub fn due_key(self) -> String {
         format!("due#{:x}", self.number)
     }
 
     /// The key under which this part of a route's failed tasks is filed.
-    #[must_use]
     pub fn failed_key(self, route: &RouteName) -> String {
         format!("failed:{route}#{:x}", self.number)
     }

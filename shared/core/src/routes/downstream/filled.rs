@@ -37,7 +37,6 @@ pub struct Address(String);
 
 impl Address {
     /// As the routes file says it.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -73,7 +72,6 @@ impl Address {
 }
 
 /// A header's value in one call.
-#[must_use]
 pub fn header(text: &str, with: Filling<'_>) -> String {
     let encoded = |text: &str| utf8_percent_encode(text, NOT_IN_HEADER).to_string();
     fill(text, &encoded(with.batch.as_str()), &encoded(with.target.value()))

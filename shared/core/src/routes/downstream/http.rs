@@ -60,7 +60,6 @@ pub enum Compression {
 
 impl Compression {
     /// As `Content-Encoding` says it.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
@@ -87,7 +86,6 @@ pub enum HeaderValue {
 
 impl HeaderValue {
     /// The secret that it is, if it is one.
-    #[must_use]
     pub const fn secret(&self) -> Option<&Secret> {
         match self {
             Self::Text(_) => None,

@@ -40,7 +40,6 @@ pub enum Mode {
 
 impl Lambda {
     /// Whether it says how to read an answer for which nobody waits.
-    #[must_use]
     pub fn ignores_response(&self) -> bool {
         self.mode == Mode::Async && !self.response.is_own()
     }

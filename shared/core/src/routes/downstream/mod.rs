@@ -60,7 +60,6 @@ impl Downstream {
     }
 
     /// What it is, and which one, for people.
-    #[must_use]
     pub fn named(&self) -> (&'static str, Option<&str>) {
         self.kind().map_or(("workers that pull", None), |kind| {
             let (what, which) = kind.named();
@@ -69,7 +68,6 @@ impl Downstream {
     }
 
     /// How long one call may take, in milliseconds; workers that pull decide for themselves.
-    #[must_use]
     pub fn timeout_ms(&self) -> Option<u64> {
         self.kind().map(Kind::timeout_ms)
     }
@@ -80,26 +78,22 @@ impl Downstream {
     }
 
     /// Whether its batches wait for workers that pull them.
-    #[must_use]
     pub fn is_pulled(&self) -> bool {
         self.kind().is_none()
     }
 
     /// The largest body that it takes, in bytes.
-    #[must_use]
     pub fn max_body_bytes(&self) -> usize {
         self.kind().map_or(MAX_BODY_BYTES, Kind::max_body_bytes)
     }
 
     /// Whether only AWS, or an emulator of it, has it: a laptop's own stack has queues, and reaches HTTP APIs.
-    #[must_use]
     pub fn needs_aws(&self) -> bool {
         self.kind().is_some_and(Kind::needs_aws)
     }
 
     /// The HTTP API that it is, if it is one. Where that is, and which secrets it gets, is for the stack to allow; of
     /// the others the functions' role says which may be called.
-    #[must_use]
     pub fn http(&self) -> Option<&Http> {
         if let Self::Http(http) = self { Some(http) } else { None }
     }

@@ -24,7 +24,6 @@ pub struct Sqs {
 
 impl Sqs {
     /// Whether the queue keeps the order of its messages, and drops repeats.
-    #[must_use]
     pub fn is_fifo(&self) -> bool {
         self.queue.ends_with(".fifo")
     }

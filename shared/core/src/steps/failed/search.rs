@@ -77,7 +77,6 @@ impl Search {
     }
 
     /// Whether everything was looked through.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.routes.is_empty()
     }

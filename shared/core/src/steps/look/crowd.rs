@@ -241,7 +241,6 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
 
 impl Crowd {
     /// How many tasks wait for each route that the routes file does not have.
-    #[must_use]
     pub fn unrouted(&self) -> BTreeMap<RouteName, usize> {
         let mut tasks = BTreeMap::new();
         for group in self.groups.iter().filter(|group| group.reasons().contains(&&Why::Route)) {
@@ -267,13 +266,11 @@ impl Group {
     }
 
     /// Its tasks, waiting, scheduled or in a batch, of what was looked at.
-    #[must_use]
     pub fn tasks(&self) -> usize {
         self.waiting + self.scheduled + self.batches.iter().map(|one| one.batch.members.len()).sum::<usize>()
     }
 
     /// All that its tasks wait for, each once: first what the waiting ones do, then its batches, then their time.
-    #[must_use]
     pub fn reasons(&self) -> Vec<&Why> {
         let mut reasons: Vec<&Why> = Vec::new();
         let of_batches = self.batches.iter().filter_map(|one| one.why.as_ref());

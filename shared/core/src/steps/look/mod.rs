@@ -101,14 +101,12 @@ pub struct OneShard {
 
 impl OneTarget {
     /// Tasks that wait, as far as they were counted, and whether there are more.
-    #[must_use]
     pub fn waiting(&self) -> (usize, bool) {
         let count = self.shards.iter().map(|shard| shard.waiting.len()).sum();
         (count, self.shards.iter().any(|shard| shard.more))
     }
 
     /// Its tasks that are in a batch, open ones included.
-    #[must_use]
     pub fn in_batches(&self) -> usize {
         let open = self.shards.iter().filter_map(|shard| shard.open.as_ref());
         let open = open.filter(|open| self.batches.iter().all(|one| one.batch.id != open.id));
@@ -116,7 +114,6 @@ impl OneTarget {
     }
 
     /// Whether anything is known of it beside its route.
-    #[must_use]
     pub fn is_known(&self) -> bool {
         !self.batches.is_empty()
             || self.scheduled.0 > 0
