@@ -7,7 +7,6 @@
 //! members. That trace follows from the batch's id. Each process and each attempt know it without a read or a write.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +26,8 @@ const KNOWN_FLAGS: u8 = 0b11;
 const SAMPLED: u8 = 0b01;
 
 /// A trace context: a trace, a span in it, and whether the trace is sampled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, derive_more::Display)]
+#[display("00-{trace:032x}-{span:016x}-{flags:02x}")]
 #[serde(try_from = "String", into = "String")]
 #[must_use]
 pub struct TraceParent {
@@ -90,13 +90,6 @@ impl TraceParent {
     /// Whether the sender keeps the trace.
     pub const fn is_sampled(self) -> bool {
         self.flags & SAMPLED != 0
-    }
-}
-
-impl fmt::Display for TraceParent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { trace, span, flags } = self;
-        write!(f, "00-{trace:032x}-{span:016x}-{flags:02x}")
     }
 }
 

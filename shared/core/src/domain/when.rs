@@ -1,7 +1,5 @@
 //! Moments that a sender names: a time, or a delay.
 
-use std::fmt;
-
 use schemars::JsonSchema;
 use serde_json::Number;
 use serde_json::value::RawValue;
@@ -11,10 +9,11 @@ use super::time::{DAY_MS, Timestamp};
 /// The longest delay, in seconds: a year.
 pub const MAX_DELAY_S: u64 = 366 * DAY_MS / 1_000;
 
-/// A moment that a sender names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A moment that a sender names; shown as JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum When {
     /// This time.
+    #[display(r#""{}""#, _0.shown())]
     At(Timestamp),
     /// This number of seconds after the task is registered.
     AfterS(u64),
@@ -62,16 +61,6 @@ fn whole(number: &Number) -> Option<u64> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is whole and within bounds")]
         (0.0..=MAX_DELAY_S as f64).contains(&number).then_some(number as u64)
     })
-}
-
-/// As JSON.
-impl fmt::Display for When {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::At(at) => write!(f, r#""{}""#, at.shown()),
-            Self::AfterS(seconds) => write!(f, "{seconds}"),
-        }
-    }
 }
 
 #[cfg(test)]

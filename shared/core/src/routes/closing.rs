@@ -1,7 +1,6 @@
 //! When the windows of a route close, if the clock says so: a crontab expression, and the time zone it is meant in.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use cronexpr::{Crontab, FallbackTimezoneOption, MakeTimestamp, ParseOptions};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -10,7 +9,8 @@ use serde::{Deserialize, Deserializer, de};
 use crate::domain::time::Timestamp;
 
 /// The moments at which windows close.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, derive_more::Display)]
+#[display("{written}")]
 pub struct Closing {
     moments: Crontab,
     written: String,
@@ -46,12 +46,6 @@ impl PartialEq for Closing {
 }
 
 impl Eq for Closing {}
-
-impl fmt::Display for Closing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.written)
-    }
-}
 
 /// What the parser says, on one line: it draws the text and points into it.
 fn in_words(error: &str) -> String {

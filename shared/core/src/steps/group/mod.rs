@@ -82,23 +82,13 @@ impl<C> Leading<'_, C> {
 }
 
 /// Why a leader stops in the middle.
+#[derive(derive_more::From)]
 enum Stop {
     /// Its term is over.
     TermOver,
     /// A step's error.
+    #[from(Error, ports::Error)]
     Error(Error),
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Self::Error(error)
-    }
-}
-
-impl From<ports::Error> for Stop {
-    fn from(error: ports::Error) -> Self {
-        Self::Error(error.into())
-    }
 }
 
 /// SQS counts a delay in whole seconds; what is shorter is slept.

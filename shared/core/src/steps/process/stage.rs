@@ -53,36 +53,20 @@ impl Outcome {
 }
 
 /// Why a stage hands nothing on.
-#[derive(Debug)]
+#[derive(Debug, derive_more::From)]
 pub(in crate::steps) enum Stop {
     /// The path ends here.
+    #[from]
     Ended(Outcome),
     /// The outcome is recorded already: without a call, since nobody is left to be called or no attempt is left.
     Recorded(Recorded),
     /// A port did not answer, or another worker wrote the batch meanwhile.
+    #[from(Error, ports::Error)]
     Failed(Error),
 }
 
 /// The result of a stage.
 pub(in crate::steps) type Stage<T> = Result<T, Stop>;
-
-impl From<Outcome> for Stop {
-    fn from(outcome: Outcome) -> Self {
-        Self::Ended(outcome)
-    }
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<ports::Error> for Stop {
-    fn from(error: ports::Error) -> Self {
-        Self::Failed(error.into())
-    }
-}
 
 impl From<Lost> for Stop {
     fn from(_: Lost) -> Self {
