@@ -50,9 +50,6 @@ pub struct Export {
 }
 
 /// Collects what the tables hold about a task; `None` if they know none of this id.
-///
-/// # Errors
-/// A table did not answer.
 pub async fn export<S: Tasks + Batches + Failures>(store: &S, id: &TaskId) -> Result<Option<Export>, ports::Error> {
     let found = store.read(std::slice::from_ref(id), Freshness::Latest).await?.into_iter().next();
     let Some(task) = found else { return Ok(None) };

@@ -96,9 +96,6 @@ impl Backups {
     }
 
     /// How far the restore of `from` into `to` is.
-    ///
-    /// # Errors
-    /// DynamoDB did not answer.
     pub async fn progress(&self, from: &str, to: &str) -> Result<Progress> {
         let Some(described) = self.describe(to).await? else { return Ok(Progress::Absent) };
         if described.table_status != Some(TableStatus::Active) {
@@ -131,9 +128,6 @@ impl Backups {
 
     /// Gives a restored table what a restore leaves out: its time to live, a backup of its own, its protection. May be
     /// repeated.
-    ///
-    /// # Errors
-    /// DynamoDB did not answer.
     pub async fn equip(&self, from: &str, to: &str) -> Result<()> {
         const WHAT: &str = "give a restored table its settings";
         if let Some(attribute) = self.expires_by(from).await?

@@ -101,9 +101,6 @@ pub(super) const SEND_S: i32 = 60;
 
 impl Desk {
     /// Up to `most` of the messages in a queue, with their bodies if asked for. They are hidden from others meanwhile.
-    ///
-    /// # Errors
-    /// SQS did not answer.
     pub async fn look(&self, queue: &Queue, most: u64, with_body: bool) -> Result<Vec<Ended>, Error> {
         let messages = self.some(queue, most, LOOK_S).await?;
         self.show_again(queue, messages.iter().filter_map(|message| message.receipt_handle.clone()).collect()).await;

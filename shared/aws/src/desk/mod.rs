@@ -147,9 +147,6 @@ impl Desk {
     }
 
     /// How full every queue is: those of the steps first, then those that need a person, then the notices.
-    ///
-    /// # Errors
-    /// SQS did not answer.
     pub async fn depths(&self) -> Result<Vec<Depth>, Error> {
         let notifications =
             Queue { name: NOTIFICATIONS.to_owned(), url: self.queues.notifications.clone(), source: None };
@@ -158,9 +155,6 @@ impl Desk {
     }
 
     /// How full these queues are.
-    ///
-    /// # Errors
-    /// SQS did not answer.
     pub async fn depths_of(&self, queues: &[Queue]) -> Result<Vec<Depth>, Error> {
         try_join_all(queues.iter().map(|queue| self.depth(queue))).await
     }

@@ -33,9 +33,6 @@ impl Desk {
     }
 
     /// Up to `most` of the notices that wait now. They stay in the queue, and others get them again.
-    ///
-    /// # Errors
-    /// SQS did not answer.
     pub async fn look_at_notices(&self, queue: &Queue, most: u64) -> Result<Notices, Error> {
         let messages = self.some(queue, most, LOOK_S).await?;
         let receipts = messages.iter().filter_map(|message| message.receipt_handle.clone());
@@ -45,9 +42,6 @@ impl Desk {
 
     /// Some of the notices that wait, at most ten, hidden from others until [`delete_notices`](Self::delete_notices).
     /// If that never comes, they are back after a minute.
-    ///
-    /// # Errors
-    /// SQS did not answer.
     pub async fn hand_out_notices(&self, queue: &Queue, most: u64) -> Result<Notices, Error> {
         Ok(Notices(self.receive(queue, most, SEND_S).await?))
     }

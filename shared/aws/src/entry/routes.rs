@@ -82,9 +82,6 @@ impl RouteSource {
     }
 
     /// The latest versions that were pushed, up to this number; none of routes that were given once.
-    ///
-    /// # Errors
-    /// The table did not answer.
     pub async fn history(&self, most: u64) -> ports::Result<Vec<StoredRoutes>> {
         match self {
             Self::Fixed(_) => Ok(Vec::new()),

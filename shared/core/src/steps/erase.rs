@@ -46,9 +46,6 @@ impl Whose {
 }
 
 /// Finds tasks by whose they are; reads the whole task table.
-///
-/// # Errors
-/// The table did not answer.
 pub async fn find(store: &impl Census, routes: &Routes, whose: &Whose) -> Result<Vec<TaskId>, Error> {
     Ok(store.tasks_that(&|task| whose.has(routes, task)).await?)
 }

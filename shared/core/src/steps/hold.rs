@@ -71,9 +71,6 @@ impl<S: Gates, E: Env> Holding<'_, S, E> {
     }
 
     /// A gate as it is now.
-    ///
-    /// # Errors
-    /// A port did not answer.
     pub async fn show(&self, scope: &Scope) -> Result<Gate, Error> {
         let gate = self.store.gate(scope).await?;
         Ok(match scope {

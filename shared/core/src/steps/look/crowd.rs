@@ -74,9 +74,6 @@ pub struct Group {
 
 impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
     /// What waits of one route, or of all.
-    ///
-    /// # Errors
-    /// A table did not answer.
     pub async fn crowd(&self, of: Option<&RouteName>) -> Result<Crowd, Error> {
         let is_wanted = |name: &RouteName| of.is_none_or(|of| of == name);
         let routes: Vec<&Route> = self.routes.into_iter().flat_map(Routes::iter).collect();
@@ -94,9 +91,6 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
     }
 
     /// What waits of routes that are gone from the routes file: how many tasks of each, and whether that is all.
-    ///
-    /// # Errors
-    /// A table did not answer.
     pub async fn unrouted(&self) -> Result<(BTreeMap<RouteName, usize>, bool), Error> {
         let gone = self.routes.map(Routes::gone).unwrap_or_default();
         let names: Vec<(&RouteName, bool)> = gone.iter().map(|name| (name, true)).collect();

@@ -22,25 +22,16 @@ pub struct Kept<Id> {
 
 impl<S: Trackers + Lists + Streams, E: Env> Looking<'_, S, E> {
     /// Trackers that are not forgotten yet.
-    ///
-    /// # Errors
-    /// A table did not answer.
     pub async fn trackers(&self) -> Result<Kept<TrackerId>, Error> {
         kept(|look| self.store.due_trackers(look)).await
     }
 
     /// Lists that are not removed yet.
-    ///
-    /// # Errors
-    /// A table did not answer.
     pub async fn lists(&self) -> Result<Kept<ListId>, Error> {
         kept(|look| self.store.due_lists(look)).await
     }
 
     /// Streams that have events to commit, or are about to be forgotten.
-    ///
-    /// # Errors
-    /// A table did not answer.
     pub async fn streams(&self) -> Result<Kept<StreamId>, Error> {
         kept(|look| self.store.due_streams(look)).await
     }

@@ -124,9 +124,6 @@ impl OneTarget {
 impl<S: Tasks + Failures + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
     /// A task, if it is there. Its item may be as large as a message, so a page that stays open reads it at half the
     /// price, a moment old.
-    ///
-    /// # Errors
-    /// A table did not answer.
     pub async fn task(&self, id: &TaskId, freshness: Freshness) -> Result<Option<OneTask>, Error> {
         let Some((task, failed)) = self.store.with_failure(id, freshness).await? else { return Ok(None) };
         let batch = match task.status.batch() {
@@ -164,9 +161,6 @@ impl<S: Tasks + Failures + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, 
 
 impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
     /// A batch, if it is there.
-    ///
-    /// # Errors
-    /// A table did not answer.
     pub async fn batch(&self, id: &BatchId) -> Result<Option<OneBatch>, Error> {
         match self.store.batch(id).await? {
             Some(batch) => Ok(Some(OneBatch { why: self.why(&batch).await?, batch })),
@@ -175,9 +169,6 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
     }
 
     /// A Target, if it is one of a route, or anything else is known of it.
-    ///
-    /// # Errors
-    /// A table did not answer.
     pub async fn target(&self, target: &Target) -> Result<Option<OneTarget>, Error> {
         let target = target.whole();
         let route = self.route(&target);
@@ -213,9 +204,6 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
     }
 
     /// The gates that the calls for a Target pass, as they are now. What a person says of a Target is in its route's.
-    ///
-    /// # Errors
-    /// A table did not answer.
     pub async fn gates(&self, target: &Target) -> Result<Vec<Seen>, Error> {
         let target = &target.whole();
         let (mut own, mut of_route) = (None, None);
@@ -235,9 +223,6 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
     }
 
     /// The gate before all calls of a route.
-    ///
-    /// # Errors
-    /// A table did not answer.
     pub async fn route_gate(&self, route: &Route) -> Result<Seen, Error> {
         let scope = Scope::Route(route.name.clone());
         let limits = route.limits();
