@@ -71,7 +71,7 @@ pub async fn track(tracking: Tracking<'_, impl Trackers, impl Outbox, impl Env>,
 /// Makes a wrapper a layer around the tables in memory, and hands these ports on as they are.
 #[macro_export]
 macro_rules! around_tables {
-    ($wrapper:ty, |$it:ident| $tables:expr; $($port:ident),*) => {
+    ($wrapper:ty, |$it:ident| $tables:expr; $($port:ident),+) => {
         impl layer::Layer for $wrapper {
             type Inner = MemoryStore;
 
@@ -80,6 +80,6 @@ macro_rules! around_tables {
                 $tables
             }
         }
-        $(impl layer::$port for $wrapper {})*
+        groupage_core::hand_on!($wrapper: $($port),+);
     };
 }

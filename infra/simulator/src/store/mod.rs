@@ -175,9 +175,4 @@ impl layer::Layer for Store {
     }
 }
 
-impl layer::Failures for Store {}
-impl layer::Lanes for Store {}
-impl layer::Trackers for Store {}
-impl layer::Lists for Store {}
-impl layer::Streams for Store {}
-impl layer::Shelves for Store {}
+groupage_core::hand_on!(Store: Failures, Lanes, Trackers, Lists, Streams, Shelves);

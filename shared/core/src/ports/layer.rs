@@ -59,3 +59,9 @@ pub use super::shelves::layer::Shelves;
 pub use super::streams::layer::Streams;
 pub use super::tasks::layer::Tasks;
 pub use super::trackers::layer::Trackers;
+
+/// Hands these ports on as they are: `hand_on!(W: Batches, Gates)`.
+#[macro_export]
+macro_rules! hand_on {
+    ($layer:ty: $($port:ident),+) => { $(impl $crate::ports::layer::$port for $layer {})+ };
+}

@@ -64,5 +64,4 @@ impl layer::Tasks for Ports<Setting> {
     }
 }
 
-impl layer::Trackers for Ports<Setting> {}
-impl layer::Streams for Ports<Setting> {}
+groupage_core::hand_on!(Ports<Setting>: Trackers, Streams);

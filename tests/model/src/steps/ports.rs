@@ -168,11 +168,7 @@ impl layer::Shelves for Ports {
     }
 }
 
-impl layer::Failures for Ports {}
-impl layer::Lanes for Ports {}
-impl layer::Lists for Ports {}
-impl layer::Streams for Ports {}
-impl layer::Trackers for Ports {}
+groupage_core::hand_on!(Ports: Failures, Lanes, Lists, Streams, Trackers);
 
 fn entries<T>(all: Vec<T>) -> Entries<T> {
     let found = all.into_iter().map(|what| Entry { what, at: Position(String::new()) }).collect();

@@ -34,16 +34,7 @@ impl layer::Layer for Counted {
 impl layer::Tasks for Counted {
     type Cursor = <MemoryStore as Tasks>::Cursor;
 }
-impl layer::Batches for Counted {}
-impl layer::Failures for Counted {}
-impl layer::Gates for Counted {}
-impl layer::Lanes for Counted {}
-impl layer::Lists for Counted {}
-impl layer::Locks for Counted {}
-impl layer::Sessions for Counted {}
-impl layer::Shelves for Counted {}
-impl layer::Streams for Counted {}
-impl layer::Trackers for Counted {}
+crate::hand_on!(Counted: Batches, Failures, Gates, Lanes, Lists, Locks, Sessions, Shelves, Streams, Trackers);
 
 const NOW: Timestamp = Timestamp(10_000_000);
 

@@ -51,16 +51,7 @@ impl layer::Tasks for Narrow<'_> {
     }
 }
 
-impl layer::Batches for Narrow<'_> {}
-impl layer::Failures for Narrow<'_> {}
-impl layer::Gates for Narrow<'_> {}
-impl layer::Lanes for Narrow<'_> {}
-impl layer::Lists for Narrow<'_> {}
-impl layer::Locks for Narrow<'_> {}
-impl layer::Sessions for Narrow<'_> {}
-impl layer::Shelves for Narrow<'_> {}
-impl layer::Streams for Narrow<'_> {}
-impl layer::Trackers for Narrow<'_> {}
+crate::hand_on!(Narrow<'_>: Batches, Failures, Gates, Lanes, Lists, Locks, Sessions, Shelves, Streams, Trackers);
 
 const NOW: Timestamp = Timestamp(10_000_000);
 const ROUTES: &str = "version: 1\nroutes: [{ name: r, target: t, downstream: pull }]";
