@@ -33,16 +33,7 @@ pub enum Destination {
 impl Destination {
     /// The lane whose order the message keeps.
     pub const fn lane(&self) -> Option<&LaneId> {
-        match self {
-            Self::InOrder(lane) => Some(lane),
-            Self::Tasks
-            | Self::Gather(_)
-            | Self::Elect
-            | Self::Group
-            | Self::Handle
-            | Self::Rejected
-            | Self::Notification(_) => None,
-        }
+        if let Self::InOrder(lane) = self { Some(lane) } else { None }
     }
 
     /// The message group, if it goes to a FIFO queue. SQS takes no names of over 128 characters, and not all

@@ -40,15 +40,7 @@ impl Ended {
 impl Status {
     /// Why the task ended while it waited, in no batch.
     pub fn ended(&self) -> Option<Ended> {
-        match self {
-            Self::Failed { batch: None, reason } => Ended::of(reason),
-            Self::Failed { batch: Some(_), .. }
-            | Self::Scheduled { .. }
-            | Self::Queued
-            | Self::Created { .. }
-            | Self::Batched { .. }
-            | Self::Succeeded { .. } => None,
-        }
+        if let Self::Failed { batch: None, reason } = self { Ended::of(reason) } else { None }
     }
 }
 

@@ -261,16 +261,7 @@ impl Batch {
 
     /// The session that has claimed it.
     pub const fn claimed_by(&self) -> Option<&SessionId> {
-        match &self.status {
-            Status::InProgress { claim } => Some(&claim.session),
-            Status::Open { .. }
-            | Status::Closing
-            | Status::Frozen
-            | Status::Paused { .. }
-            | Status::Settled { .. }
-            | Status::Empty
-            | Status::Void => None,
-        }
+        if let Status::InProgress { claim } = &self.status { Some(&claim.session) } else { None }
     }
 
     /// When somebody who finds it in the index of unfinished batches should look at it; `None` if nothing is left to
