@@ -31,7 +31,7 @@ pub use crate::lag::{Lag, Lagging};
 pub use crate::memory::{Memory, track};
 pub use crate::mutation::Mutation;
 pub use crate::process::{Fate, Fault, Plan, Process, Side};
-pub use crate::promises::broken;
+pub use crate::promises::{assert_kept, broken};
 pub use crate::records::{first, records};
 pub use crate::scenario::{Scenario, keyed, parcel, parcels, routes_with, scheduled};
 pub use crate::world::{Setting, VISIBILITY_MS, World};

@@ -37,6 +37,13 @@ pub fn broken(world: &World, sent: &BTreeSet<String>) -> Vec<String> {
     broken
 }
 
+/// Fails if a promise was broken in a world at rest in which the parcels `p0`, `p1` and so on were sent, this many.
+#[track_caller]
+pub fn assert_kept(world: &World, parcels: usize) {
+    let broken = broken(world, &(0..parcels).map(|n| format!("p{n}")).collect());
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
 fn no_task_is_lost(world: &World, sent: &BTreeSet<String>) -> Vec<String> {
     let settled: BTreeSet<String> =
         world.tables().tasks().iter().filter(|task| task.status.is_settled()).map(|task| task.id.to_string()).collect();

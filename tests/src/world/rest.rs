@@ -22,6 +22,12 @@ impl World {
         self.run_while(|| true).await
     }
 
+    /// Runs for so long, in milliseconds, or until nothing is left to do.
+    pub async fn run_for(&self, ms: u64) -> Result<(), String> {
+        let until = self.env.now().plus_ms(ms);
+        self.run_while(|| self.env.now() < until).await
+    }
+
     /// Runs until nothing is left to do or `go_on` says stop; the process at work then dies.
     pub async fn run_while(&self, go_on: impl Fn() -> bool) -> Result<(), String> {
         let end = self.env.now().plus_ms(self.setting.patience_ms);

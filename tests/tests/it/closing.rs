@@ -16,11 +16,6 @@ fn world(routes: &str, downstream: Scripted) -> World {
     World::new(setting, routes, downstream)
 }
 
-async fn after(world: &World, ms: u64) {
-    let until = world.env.now().plus_ms(ms);
-    world.run_while(|| world.env.now() < until).await.unwrap();
-}
-
 /// When each call came, in milliseconds from the beginning, and with how many tasks.
 fn calls(world: &World, begun: Instant) -> Vec<(u64, usize)> {
     let ms = |at: Instant| u64::try_from(at.duration_since(begun).as_millis()).unwrap_or(u64::MAX);
@@ -33,11 +28,11 @@ async fn tasks_of_a_window_become_full_batches_together_when_it_closes_and_have_
     let parcels = parcels(8, 1);
     // Enough to fill batches, and of the last quarter of an hour, for which a delayed message could be sent.
     world.register(&parcels[..4]).await;
-    after(&world, 700_000).await;
+    world.run_for(700_000).await.unwrap();
     world.register(&parcels[4..7]).await;
     assert_eq!(world.queues.now().messages(&Destination::Elect), [], "what waits for its window has no message");
     assert_eq!(world.tables().batches(), []);
-    after(&world, 150_000).await;
+    world.run_for(150_000).await.unwrap();
     // The next window's.
     world.register(&parcels[7..]).await;
     world.run_to_rest().await.unwrap();

@@ -14,6 +14,24 @@ const SECOND_MS: u64 = 1_000;
 const HOUR_MS: u64 = 3_600 * SECOND_MS;
 const OUTAGES: &str = "https://sqs.invalid/outages";
 
+fn setting() -> Setting {
+    Setting { seed: 5, latency_ms: 4, sweeps: true, patience_ms: 30 * HOUR_MS, ..Setting::default() }
+}
+
+/// A downstream that is away for so long, in seconds.
+fn away_for(seconds: u64) -> Scripted {
+    let begun = Instant::now();
+    let is_away = move |seen: &Seen| seen.at.duration_since(begun).as_secs() < seconds;
+    Scripted::new(Box::new(move |seen, _| Ok(if is_away(seen) { status(503, None) } else { ok("") })))
+}
+
+/// Fails if one of the tasks, this many, is lost, or did not succeed.
+fn assert_succeeded(world: &World, count: usize) {
+    assert_kept(world, count);
+    let all = world.tables().tasks();
+    assert!(all.iter().all(|task| matches!(task.status, Status::Succeeded { .. })), "{all:?}");
+}
+
 /// A route with the default retry, and these lines.
 fn routes(lines: &str) -> String {
     format!(
@@ -62,9 +80,7 @@ fn tell_of(
         let begun = Instant::now();
         let at = move |seen: &Seen| u64::try_from(seen.at.duration_since(begun).as_millis()).unwrap_or(u64::MAX);
         let downstream = Scripted::new(Box::new(move |seen, _| script(seen, at(seen)))).taking(|| 20);
-        let patience_ms = 60 * 60 * SECOND_MS;
-        let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, patience_ms, ..Setting::default() };
-        let world = World::new(setting, &routes(lines), downstream);
+        let world = World::new(Setting { patience_ms: HOUR_MS, ..setting() }, &routes(lines), downstream);
         let sent: BTreeSet<String> = (0..5 * seconds).map(|n| format!("p{n}")).collect();
         for second in 0..seconds {
             let bodies: Vec<String> = (5 * second..5 * second + 5).map(|n| parcel(n, truck(n))).collect();
@@ -159,12 +175,10 @@ fn a_call_that_is_too_large_or_whose_answer_is_goes_in_halves() {
 fn a_route_whose_settings_can_read_no_answer_stops_until_they_are_changed() {
     for unread in [Ok(ok("OK")), Ok(ok(r#"{"ok":true}"#)), Err(NoAnswer::TooLarge)] {
         in_virtual_time(async {
-            let patience_ms = 30 * HOUR_MS;
-            let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, patience_ms, ..Setting::default() };
             let (begun, scope) = (Instant::now(), Scope::Route(RouteName::new("parcels")));
             let day = move || Instant::now().duration_since(begun).as_secs() < 24 * 3_600;
             let script = move |_: &Seen, _| if day() { unread.clone() } else { Ok(ok("")) };
-            let world = World::new(setting, &routes(""), Scripted::new(Box::new(script)));
+            let world = World::new(setting(), &routes(""), Scripted::new(Box::new(script)));
             world.send(&(0..20).map(|n| parcel(n, n % 2)).collect::<Vec<_>>());
             world.run_while(day).await.unwrap();
             let calls = world.downstream.ledger().len();
@@ -175,9 +189,7 @@ fn a_route_whose_settings_can_read_no_answer_stops_until_they_are_changed() {
             assert_eq!(holding.show(&scope).await.unwrap().call_state(world.env.now()).word(), "held");
             holding.resume(&scope).await.unwrap();
             world.run_to_rest().await.unwrap();
-            assert_eq!(broken(&world, &(0..20).map(|n| format!("p{n}")).collect()), Vec::<String>::new());
-            let all = world.tables().tasks();
-            assert!(all.iter().all(|task| matches!(task.status, Status::Succeeded { .. })), "{all:?}");
+            assert_succeeded(&world, 20);
         });
     }
 }
@@ -196,13 +208,9 @@ fn told_after(refused_h: u64, called_h: u64) -> (Vec<(String, String)>, Vec<Outg
         let queue = Destination::Notification(NotificationQueue::Url(OUTAGES.to_owned()));
         let refusing = vec![Refusing { queue: queue.clone(), for_ms: refused_h * HOUR_MS }];
         let lasting = Lasting { refusing, ..Lasting::default() };
-        let setting =
-            Setting { seed: 5, latency_ms: 4, sweeps: true, patience_ms: 100 * HOUR_MS, lasting, ..Setting::default() };
+        let setting = Setting { patience_ms: 100 * HOUR_MS, lasting, ..setting() };
         let file = routes("limits: { pause: route }").replace("outage: default", &format!("outage: \"{OUTAGES}\""));
-        let begun = Instant::now();
-        let is_away = move |seen: &Seen| seen.at.duration_since(begun).as_secs() < 60;
-        let script = move |seen: &Seen, _| Ok(if is_away(seen) { status(503, None) } else { ok("") });
-        let world = World::new(setting, &file, Scripted::new(Box::new(script)));
+        let world = World::new(setting, &file, away_for(60));
         for second in 0..20 {
             world.send_later(second * SECOND_MS, &[parcel(usize::try_from(second).unwrap_or(0), 0)]);
         }
@@ -230,11 +238,7 @@ fn what_a_queue_has_refused_for_a_day_goes_to_the_rejected_queue() {
 #[tokio::test(start_paused = true)]
 async fn a_route_may_tell_nobody_of_outages() {
     let file = routes("limits: { pause: route }").replace("outage: default", "outage: none");
-    let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, ..Setting::default() };
-    let begun = Instant::now();
-    let is_away = move |seen: &Seen| seen.at.duration_since(begun).as_secs() < 60;
-    let script = move |seen: &Seen, _| Ok(if is_away(seen) { status(503, None) } else { ok("") });
-    let world = World::new(setting, &file, Scripted::new(Box::new(script)));
+    let world = World::new(setting(), &file, away_for(60));
     world.send(&(0..30).map(|n| parcel(n, 0)).collect::<Vec<_>>());
     world.run_to_rest().await.expect("it comes to rest");
     assert!(world.downstream.ledger().len() > 7, "there was an outage");
@@ -246,11 +250,8 @@ async fn a_route_may_tell_nobody_of_outages() {
 fn a_probe_is_made_in_time_though_the_batches_that_would_make_it_are_cancelled() {
     for left in 0..3 {
         in_virtual_time(async {
-            let begun = Instant::now();
-            let is_away = move |seen: &Seen| seen.at.duration_since(begun).as_secs() < 2 * 3_600;
-            let script = move |seen: &Seen, _| Ok(if is_away(seen) { status(503, None) } else { ok("") });
-            let setting = Setting { seed: 5, latency_ms: 4, patience_ms: 30 * HOUR_MS, ..Setting::default() };
-            let world = World::new(setting, &routes("limits: { pause: route }"), Scripted::new(Box::new(script)));
+            let setting = Setting { sweeps: false, ..setting() };
+            let world = World::new(setting, &routes("limits: { pause: route }"), away_for(2 * 3_600));
             world.send(&(0..3).map(|n| parcel(n, n)).collect::<Vec<_>>());
             let gone: Vec<&str> = (0..3).filter(|n| *n != left).map(|n| ["p0", "p1", "p2"][n]).collect();
             world.cancel_later(HOUR_MS, &gone);
@@ -267,14 +268,12 @@ fn a_probe_is_made_in_time_though_the_batches_that_would_make_it_are_cancelled()
 async fn a_retry_after_is_heeded_though_the_breakers_table_refuses_its_write() {
     let outage = Some(Outage { step: "batch-handler", call: "store_gate", for_ms: 2 * HOUR_MS });
     let lasting = Lasting { outage, ..Lasting::default() };
-    let patience_ms = 30 * HOUR_MS;
-    let setting = Setting { seed: 5, latency_ms: 4, patience_ms, lasting, ..Setting::default() };
+    let setting = Setting { sweeps: false, lasting, ..setting() };
     let script = |_: &Seen, before| Ok(if before == 0 { status(429, Some(600 * SECOND_MS)) } else { ok("") });
     let world = World::new(setting, &routes("retry: { attempts: 1 }"), Scripted::new(Box::new(script)));
     world.send(&[parcel(0, 0)]);
     world.run_to_rest().await.expect("it comes to rest");
-    assert_eq!(broken(&world, &BTreeSet::from(["p0".to_owned()])), Vec::<String>::new());
-    assert!(matches!(world.tables().tasks()[0].status, Status::Succeeded { .. }), "it has not failed");
+    assert_succeeded(&world, 1);
     let calls = world.downstream.ledger();
     let pause_s = calls[1].at.duration_since(calls[0].at).as_secs();
     assert!(calls.len() == 2 && (600..640).contains(&pause_s), "{} calls, {pause_s} s apart", calls.len());
@@ -308,18 +307,15 @@ fn a_fault_of_ours_stops_the_route_at_once_and_fails_nobody() {
 /// A person holds these calls back for an hour, while 50 tasks of three Targets come.
 fn held(scope: &Scope, workers: Option<(&'static str, usize)>) {
     in_virtual_time(async {
-        let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, workers, ..Setting::default() };
+        let setting = Setting { workers, ..setting() };
         let routes = routes("limits: { pause: route }");
         let http = r#"{ http: { url: "http://downstream.invalid/load", timeout_ms: 5000 } }"#;
         let routes = if workers.is_some() { routes.replace(http, "pull") } else { routes };
         let world = World::new(setting, &routes, Scripted::accepting());
-        let begun = Instant::now();
         let holding = Holding { store: world.tables(), env: &world.env };
         holding.pause(scope, Some("a deployment")).await.unwrap().unwrap();
-        let bodies: Vec<String> = (0..50).map(|n| parcel(n, n % 3)).collect();
-        world.send(&bodies);
-        let hour = || Instant::now().duration_since(begun).as_secs() < 3_600;
-        world.run_while(hour).await.unwrap();
+        world.send(&parcels(50, 3));
+        world.run_for(HOUR_MS).await.unwrap();
         let before = world.downstream.ledger().len();
         assert!(if matches!(scope, Scope::Route(_)) { before == 0 } else { before > 0 }, "an hour long");
         let resumed = Instant::now();
@@ -327,10 +323,7 @@ fn held(scope: &Scope, workers: Option<(&'static str, usize)>) {
         world.run_to_rest().await.unwrap();
         let first = world.downstream.ledger().get(before).map(|seen| seen.at.duration_since(resumed).as_secs());
         assert!(first.is_some_and(|first| first < 5), "woken after {first:?} s");
-        let sent = (0..50).map(|n| format!("p{n}")).collect();
-        assert_eq!(broken(&world, &sent), Vec::<String>::new());
-        let all = world.tables().tasks();
-        assert!(all.iter().all(|task| matches!(task.status, Status::Succeeded { .. })), "{all:?}");
+        assert_succeeded(&world, 50);
     });
 }
 
@@ -356,10 +349,8 @@ fn a_persons_pause_is_no_part_of_an_outage_wherever_the_breaker_and_the_pause_ar
                 Ok(if hours(seen.at) < back { status(503, None) } else { ok("") })
             };
             let downstream = Scripted::new(Box::new(move |seen, _| script(seen)));
-            let patience_ms = 4 * HOUR_MS;
-            let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, patience_ms, ..Setting::default() };
             let file = routes(&format!("limits: {{ pause: {breaker} }}\n    retry: {{ give_up_after_s: 1800 }}"));
-            let world = World::new(setting, &file, downstream);
+            let world = World::new(Setting { patience_ms: 4 * HOUR_MS, ..setting() }, &file, downstream);
             let holding = Holding { store: world.tables(), env: &world.env };
             world.send(&(0..5).map(|n| parcel(n, 0)).collect::<Vec<_>>());
             world.run_while(|| world.downstream.answered().len() < failures).await.unwrap();
@@ -424,15 +415,13 @@ fn a_target_that_is_away_beside_one_that_is_well_fails_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn a_target_can_be_held_by_itself() {
-    let setting = Setting { seed: 5, latency_ms: 4, sweeps: true, ..Setting::default() };
     for pause in ["target", "route"] {
-        let world =
-            World::new(setting.clone(), &routes(&format!("limits: {{ pause: {pause} }}")), Scripted::accepting());
-        let (begun, scope) = (Instant::now(), Scope::Target(Target::new("parcels:t1")));
+        let world = World::new(setting(), &routes(&format!("limits: {{ pause: {pause} }}")), Scripted::accepting());
+        let scope = Scope::Target(Target::new("parcels:t1"));
         let holding = Holding { store: world.tables(), env: &world.env };
         holding.pause(&scope, Some("a deployment")).await.unwrap().unwrap();
-        world.send(&(0..50).map(|n| parcel(n, n % 3)).collect::<Vec<_>>());
-        world.run_while(|| Instant::now().duration_since(begun).as_secs() < 3_600).await.unwrap();
+        world.send(&parcels(50, 3));
+        world.run_for(HOUR_MS).await.unwrap();
         let called = |truck| move |seen: &Seen| seen.target == format!("t{truck}");
         let calls =
             |truck| world.downstream.answered().iter().map(|(seen, _)| seen.clone()).filter(called(truck)).count();
@@ -440,23 +429,21 @@ async fn a_target_can_be_held_by_itself() {
         assert_eq!(holding.show(&scope).await.unwrap().call_state(world.env.now()).word(), "held");
         holding.resume(&scope).await.unwrap();
         world.run_to_rest().await.unwrap();
-        assert_eq!(broken(&world, &(0..50).map(|n| format!("p{n}")).collect()), Vec::<String>::new());
+        assert_kept(&world, 50);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_waits_for_hours_and_is_often_delivered_twice_leaves_few_copies() {
-    let patience_ms = 30 * 60 * 60 * SECOND_MS;
-    let setting = Setting { seed: 5, latency_ms: 4, twice: 0.3, sweeps: true, patience_ms, ..Setting::default() };
-    let world = World::new(setting, &routes(""), Scripted::accepting());
-    let (begun, scope) = (Instant::now(), Scope::Route(RouteName::new("parcels")));
+    let world = World::new(Setting { twice: 0.3, ..setting() }, &routes(""), Scripted::accepting());
+    let scope = Scope::Route(RouteName::new("parcels"));
     let holding = Holding { store: world.tables(), env: &world.env };
     holding.pause(&scope, None).await.unwrap().unwrap();
-    world.send(&(0..5).map(|n| parcel(n, 0)).collect::<Vec<_>>());
-    world.run_while(|| Instant::now().duration_since(begun).as_secs() < 24 * 3_600).await.unwrap();
+    world.send(&parcels(5, 1));
+    world.run_for(24 * HOUR_MS).await.unwrap();
     let copies = world.queues.now().messages(&Destination::Handle).len();
     assert!((1..=30).contains(&copies), "{copies} copies of the message of one batch");
     holding.resume(&scope).await.unwrap();
     world.run_to_rest().await.unwrap();
-    assert_eq!(broken(&world, &(0..5).map(|n| format!("p{n}")).collect()), Vec::<String>::new());
+    assert_kept(&world, 5);
 }

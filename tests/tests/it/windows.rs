@@ -10,12 +10,6 @@ fn world(fields: &str) -> World {
     World::new(Setting::default(), &ROUTES.replace("wait_ms: 60000", fields), Scripted::accepting())
 }
 
-/// Lets this much time go by while the steps work.
-async fn after(world: &World, ms: u64) {
-    let until = world.env.now().plus_ms(ms);
-    world.run_while(|| world.env.now() < until).await.unwrap();
-}
-
 /// How many members each call had, and how long after `begun` it was made, in milliseconds.
 fn calls(world: &World, begun: Instant) -> Vec<(usize, u128)> {
     world.downstream.ledger().iter().map(|seen| (seen.items.len(), (seen.at - begun).as_millis())).collect()
@@ -44,7 +38,7 @@ async fn a_batch_ends_once_nothing_comes_for_a_while() {
         let begun = Instant::now();
         for body in parcels(5, 1) {
             world.register(&[body]).await;
-            after(&world, 2_000).await;
+            world.run_for(2_000).await.unwrap();
         }
         world.run_to_rest().await.unwrap();
         let calls = calls(&world, begun);
@@ -60,7 +54,7 @@ async fn a_batch_to_which_tasks_come_for_ever_ends_with_its_window() {
     let begun = Instant::now();
     for body in parcels(9, 1) {
         world.register(&[body]).await;
-        after(&world, 2_000).await;
+        world.run_for(2_000).await.unwrap();
     }
     world.run_to_rest().await.unwrap();
     let calls = calls(&world, begun);
