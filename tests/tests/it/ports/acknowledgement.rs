@@ -155,7 +155,7 @@ async fn a_batch_that_is_gone_cannot_be_acknowledged() {
 #[tokio::test]
 async fn a_transaction_whose_answer_was_lost_succeeds_when_the_sdk_repeats_it() {
     let store = LosingAnswers::start().await;
-    let own = Own::of(store.inner());
+    let own = Own::of(&store.0);
     let claimed = claimed(&store).await;
     let settled = settled(&claimed);
     own.commit(store.acknowledgement(&claimed, &settled).unwrap()).await.unwrap();

@@ -4,10 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use aws_config::SdkConfig;
-use aws_smithy_runtime_api::client::http::{
-    HttpClient, HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
-};
+use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use groupage_core::ports::Error;
 use groupage_tests::prelude::*;
@@ -43,15 +40,7 @@ impl HttpConnector for Busy {
 async fn busy(error: &'static str) -> (OnDynamo, Arc<AtomicUsize>) {
     let left = Arc::new(AtomicUsize::new(0));
     let refusals = Arc::clone(&left);
-    let store = OnDynamo::with(move |config: &SdkConfig| {
-        let inner = config.http_client().expect("the stack has an HTTP client");
-        let client = http_client_fn(move |settings, components| {
-            let inner = inner.http_connector(settings, components);
-            SharedHttpConnector::new(Busy { inner, error, left: Arc::clone(&left) })
-        });
-        config.to_builder().http_client(client).build()
-    })
-    .await;
+    let store = OnDynamo::through(move |inner| Busy { inner, error, left: Arc::clone(&left) }).await;
     (store, refusals)
 }
 

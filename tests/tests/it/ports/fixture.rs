@@ -1,6 +1,7 @@
 //! The stores that the suite runs on.
 
 use std::collections::HashMap;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use aws_smithy_runtime_api::client::http::{
     HttpClient, HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
-use derive_more::Deref;
+use derive_more::{Deref, From};
 use embedded::{Ports, Stack, Storage};
 use groupage_aws::config::Tables;
 use groupage_aws::{Dynamo, Meter};
@@ -124,7 +125,10 @@ pub const RETENTION_MS: u64 = 86_400_000;
 pub const KEEPS: Keeps = Keeps { retention_ms: RETENTION_MS, idle_ms: IDLE_MS, session_ms: DAY_MS };
 
 impl OnDynamo {
-    pub async fn with(configure: impl FnOnce(&SdkConfig) -> SdkConfig) -> Self {
+    /// Connections are what `wrap` makes of them.
+    pub async fn through<C: HttpConnector + 'static>(
+        wrap: impl Fn(SharedHttpConnector) -> C + Send + Sync + 'static,
+    ) -> Self {
         let (stack, lag, config, tables) = match engine::at_hand().await {
             Some(engine) => (None, engine.lag, engine.config.clone(), engine.cleared_tables().await.unwrap()),
             None => {
@@ -133,7 +137,11 @@ impl OnDynamo {
                 (Some(stack), Duration::ZERO, config, tables)
             }
         };
-        let (meter, config) = (Arc::new(Meter::new()), configure(&config));
+        let inner = config.http_client().expect("the stack has an HTTP client");
+        let client = http_client_fn(move |settings, components| {
+            SharedHttpConnector::new(wrap(inner.http_connector(settings, components)))
+        });
+        let (meter, config) = (Arc::new(Meter::new()), config.to_builder().http_client(client).build());
         let store = Dynamo::new(&config, tables.clone(), RETENTION_MS, Arc::clone(&meter));
         Self { stack, lag, config, tables, meter, store: Arc::new(store) }
     }
@@ -155,7 +163,7 @@ impl OnDynamo {
 
 impl Fixture for OnDynamo {
     async fn start() -> Self {
-        Self::with(SdkConfig::clone).await
+        Self::through(|inner| inner).await
     }
 
     async fn index_settles(&self) {
@@ -184,22 +192,13 @@ impl Fixture for OnDynamo {
     }
 }
 
-/// The same, but every write reaches the table twice and only the second answer comes back: what a table sees when the
-/// SDK repeats a write whose answer was lost. (The SDK itself soon runs out of its retry quota when that happens
-/// always.)
+/// The same through connectors of this kind.
 #[derive(Deref)]
-#[deref(forward)]
-pub struct LosingAnswers(OnDynamo);
+pub struct Through<C>(#[deref(forward)] pub OnDynamo, PhantomData<C>);
 
-impl LosingAnswers {
-    pub fn inner(&self) -> &OnDynamo {
-        &self.0
-    }
-}
-
-impl Fixture for LosingAnswers {
+impl<C: HttpConnector + From<SharedHttpConnector> + 'static> Fixture for Through<C> {
     async fn start() -> Self {
-        Self(OnDynamo::with(losing_answers).await)
+        Self(OnDynamo::through(C::from).await, PhantomData)
     }
 
     async fn index_settles(&self) {
@@ -215,39 +214,15 @@ impl Fixture for LosingAnswers {
     }
 }
 
-/// The same, but every item that is put has an attribute of the next version.
-#[derive(Deref)]
-#[deref(forward)]
-pub struct OfNextVersion(OnDynamo);
+/// Every write reaches the table twice and only the second answer comes back: what a table sees when the SDK repeats a
+/// write whose answer was lost. (The SDK itself soon runs out of its retry quota when that happens always.)
+pub type LosingAnswers = Through<Losing>;
 
-impl Fixture for OfNextVersion {
-    async fn start() -> Self {
-        Self(OnDynamo::with(of_next_version).await)
-    }
+/// Every item that is put has an attribute of the next version.
+pub type OfNextVersion = Through<Adding>;
 
-    async fn index_settles(&self) {
-        self.0.index_settles().await;
-    }
-
-    async fn expire(&self, now: Timestamp) {
-        self.0.expire(now).await;
-    }
-
-    fn shared(&self) -> Arc<Dynamo> {
-        self.0.shared()
-    }
-}
-
-fn of_next_version(config: &SdkConfig) -> SdkConfig {
-    let inner = config.http_client().expect("the stack has an HTTP client");
-    let client = http_client_fn(move |settings, components| {
-        SharedHttpConnector::new(Adding(inner.http_connector(settings, components)))
-    });
-    config.to_builder().http_client(client).build()
-}
-
-#[derive(Debug)]
-struct Adding(SharedHttpConnector);
+#[derive(Debug, From)]
+pub struct Adding(SharedHttpConnector);
 
 impl HttpConnector for Adding {
     fn call(&self, mut request: HttpRequest) -> HttpConnectorFuture {
@@ -276,16 +251,8 @@ fn add_attribute(value: &mut Value) {
     }
 }
 
-fn losing_answers(config: &SdkConfig) -> SdkConfig {
-    let inner = config.http_client().expect("the stack has an HTTP client");
-    let client = http_client_fn(move |settings, components| {
-        SharedHttpConnector::new(Losing(inner.http_connector(settings, components)))
-    });
-    config.to_builder().http_client(client).build()
-}
-
-#[derive(Debug)]
-struct Losing(SharedHttpConnector);
+#[derive(Debug, From)]
+pub struct Losing(SharedHttpConnector);
 
 impl HttpConnector for Losing {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
