@@ -54,27 +54,15 @@ pub async fn create(client: &Client, prefix: &str, expires: bool) -> Result<Tabl
         streams: format!("{prefix}-streams"),
         routes: format!("{prefix}-routes"),
     };
-    let waiting = Index {
-        name: Tables::WAITING_INDEX,
-        hash: "Target",
-        range: ("Status", ScalarAttributeType::S),
-        carries: &["Round", "Bytes", "WaitsSince"],
-    };
-    let filed = Index {
-        name: Tables::FILED_INDEX,
-        hash: "Filed",
-        range: ("FiledAt", ScalarAttributeType::S),
-        carries: &["Reason", "Attempts", "GroupedBy", "AnswerStatus"],
-    };
-    let unfinished =
-        Index { name: Tables::UNFINISHED_INDEX, hash: "Open", range: ("Due", ScalarAttributeType::N), carries: &[] };
-    let due = || Index { name: Tables::DUE_INDEX, hash: "Part", range: ("Due", ScalarAttributeType::N), carries: &[] };
-    let stopped = Index {
-        name: Tables::STOPPED_INDEX,
-        hash: "Stopped",
-        range: ("ActiveAt", ScalarAttributeType::N),
-        carries: &[],
-    };
+    let (text, number) = (ScalarAttributeType::S, ScalarAttributeType::N);
+    let index = |name, hash, range, carries| Index { name, hash, range, carries };
+    let waits: &[&str] = &["Round", "Bytes", "WaitsSince"];
+    let waiting = index(Tables::WAITING_INDEX, "Target", ("Status", text.clone()), waits);
+    let failed: &[&str] = &["Reason", "Attempts", "GroupedBy", "AnswerStatus"];
+    let filed = index(Tables::FILED_INDEX, "Filed", ("FiledAt", text), failed);
+    let unfinished = index(Tables::UNFINISHED_INDEX, "Open", ("Due", number.clone()), &[]);
+    let due = || index(Tables::DUE_INDEX, "Part", ("Due", number.clone()), &[]);
+    let stopped = index(Tables::STOPPED_INDEX, "Stopped", ("ActiveAt", number.clone()), &[]);
     let plain = |name, key| Shape { name, key, sort: None, indexes: Vec::new(), expires };
     let shapes = [
         Shape { indexes: vec![waiting, filed], ..plain(&tables.tasks, "Id") },
@@ -138,7 +126,10 @@ async fn add_indexes(client: &Client, shape: &Shape<'_>) -> Result<(), BoxError>
     let is_there = |index: &&Index| there.iter().any(|other| other.index_name() == Some(index.name));
     for index in shape.indexes.iter().filter(|index| !is_there(index)) {
         let [hash, range] = index.attributes()?;
-        let create = GlobalSecondaryIndexUpdate::builder().create(index.addition()?).build();
+        let GlobalSecondaryIndex { index_name, key_schema, projection, .. } = index.definition()?;
+        let addition = CreateGlobalSecondaryIndexAction::builder().index_name(index_name);
+        let addition = addition.set_key_schema(Some(key_schema)).set_projection(projection).build()?;
+        let create = GlobalSecondaryIndexUpdate::builder().create(addition).build();
         let update = client.update_table().table_name(shape.name).attribute_definitions(hash);
         update.attribute_definitions(range).global_secondary_index_updates(create).send().boxed().await?;
     }
@@ -179,20 +170,8 @@ impl Index {
         projection.build()
     }
 
-    /// As part of a new table.
     fn definition(&self) -> Result<GlobalSecondaryIndex, BoxError> {
         let index = GlobalSecondaryIndex::builder()
-            .index_name(self.name)
-            .key_schema(key(self.hash, KeyType::Hash)?)
-            .key_schema(key(self.range.0, KeyType::Range)?)
-            .projection(self.projection())
-            .build()?;
-        Ok(index)
-    }
-
-    /// As an addition to a table that is there.
-    fn addition(&self) -> Result<CreateGlobalSecondaryIndexAction, BoxError> {
-        let index = CreateGlobalSecondaryIndexAction::builder()
             .index_name(self.name)
             .key_schema(key(self.hash, KeyType::Hash)?)
             .key_schema(key(self.range.0, KeyType::Range)?)
