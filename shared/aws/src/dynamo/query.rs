@@ -2,7 +2,6 @@
 
 use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
 use futures::FutureExt;
-use groupage_core::domain::shelf::Position;
 use groupage_core::ports::{Entries, Entry, Freshness, Look, Result, Segment};
 
 use crate::dynamo::expression::{Clause, Terms};
@@ -67,13 +66,42 @@ pub(crate) struct Scan<'a> {
     pub(crate) index: Option<&'static str>,
     /// The only part that is read, if not all is.
     pub(crate) segment: Option<Segment>,
-    pub(crate) limit: usize,
+    /// What must hold of an item that is wanted.
+    pub(crate) filter: &'a [Clause],
+    /// The only attributes that are wanted, if not all are.
+    pub(crate) only: &'static [&'static str],
+    pub(crate) after: Option<Item>,
+    pub(crate) freshness: Freshness,
+    pub(crate) limit: Option<usize>,
+}
+
+impl<'a> Scan<'a> {
+    /// All items; may miss the latest writes.
+    pub(crate) fn of(what: &'static str, table: &'a str, place: Place) -> Self {
+        let (index, segment, after, limit) = (None, None, None, None);
+        Self {
+            what,
+            table,
+            place,
+            index,
+            segment,
+            filter: &[],
+            only: &[],
+            after,
+            freshness: Freshness::Eventual,
+            limit,
+        }
+    }
 }
 
 impl Dynamo {
-    /// Returns a page of a scan, and where the next one begins; may miss the latest writes.
-    pub(crate) async fn scanned(&self, scan: Scan<'_>, after: Option<&Position>) -> Result<(Vec<Item>, Option<Item>)> {
-        let Scan { what, table, place, index, segment, limit } = scan;
+    /// Returns a page of a scan, and where the next one begins.
+    pub(crate) async fn scanned(&self, scan: Scan<'_>) -> Result<(Vec<Item>, Option<Item>)> {
+        let Scan { what, table, place, index, segment, filter, only, after, freshness, limit } = scan;
+        let mut terms = Terms::default();
+        let filter = (!filter.is_empty()).then(|| terms.condition(filter));
+        let only = terms.projection(only);
+        let (names, values) = terms.into_parts();
         let output = self
             .client
             .scan()
@@ -81,8 +109,13 @@ impl Dynamo {
             .set_index_name(index.map(str::to_owned))
             .set_segment(segment.map(|segment| i32::from(segment.index)))
             .set_total_segments(segment.map(|segment| i32::from(segment.of)))
-            .limit(page_size(limit))
-            .set_exclusive_start_key(after.map(keys_at).transpose()?)
+            .set_filter_expression(filter)
+            .set_projection_expression(only)
+            .set_expression_attribute_names(names)
+            .set_expression_attribute_values(values)
+            .consistent_read(freshness == Freshness::Latest)
+            .set_limit(limit.map(page_size))
+            .set_exclusive_start_key(after)
             .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
             .send()
             .boxed()
@@ -177,7 +210,7 @@ fn id_of(what: &'static str, item: &Item, id: &'static str) -> Result<String> {
 }
 
 /// How many items a page has, as a request wants it.
-pub(crate) fn page_size(limit: usize) -> i32 {
+fn page_size(limit: usize) -> i32 {
     i32::try_from(limit.max(1)).unwrap_or(i32::MAX)
 }
 

@@ -1,16 +1,14 @@
 //! Counts over whole tables, for a stack that lost its messages. No function may do this: it reads everything.
 
-use aws_sdk_dynamodb::types::ReturnConsumedCapacity;
-use futures::FutureExt;
 use groupage_core::domain::gate::{Gate, Scope};
 use groupage_core::domain::task::{self, Task};
 use groupage_core::domain::{Lock, Target, TaskId};
-use groupage_core::ports::{Census, Result};
+use groupage_core::ports::{Census, Freshness, Result};
 
 use crate::dynamo::Dynamo;
-use crate::dynamo::expression::{Clause, Terms};
+use crate::dynamo::expression::Clause;
 use crate::dynamo::item::{Item, text};
-use crate::fault::failed;
+use crate::dynamo::query::Scan;
 use crate::meter::Place;
 use crate::tables::gates::{BREAKER, told_of};
 use crate::tables::locks::{LOCK_HOLDER, lock_of};
@@ -57,34 +55,17 @@ impl Dynamo {
         filter: &Clause,
         wanted: impl Fn(Item) -> Result<Option<T>>,
     ) -> Result<Vec<T>> {
-        let mut terms = Terms::default();
-        let filter = terms.condition(std::slice::from_ref(filter));
-        let (names, values) = terms.into_parts();
-        let mut found = Vec::new();
-        let mut from = None;
+        let (mut found, mut after) = (Vec::new(), None);
         loop {
-            let output = self
-                .client
-                .scan()
-                .table_name(table)
-                .consistent_read(true)
-                .filter_expression(&filter)
-                .set_expression_attribute_names(names.clone())
-                .set_expression_attribute_values(values.clone())
-                .set_exclusive_start_key(from)
-                .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
-                .send()
-                .boxed()
-                .await
-                .map_err(|error| failed(what, error))?;
-            self.meter.count_read(place, output.consumed_capacity());
-            for item in output.items.unwrap_or_default() {
+            let (all, filter) = (Scan::of(what, table, place), std::slice::from_ref(filter));
+            let (items, next) = self.scanned(Scan { filter, after, freshness: Freshness::Latest, ..all }).await?;
+            for item in items {
                 found.extend(wanted(item)?);
             }
-            from = output.last_evaluated_key;
-            if from.is_none() {
+            if next.is_none() {
                 return Ok(found);
             }
+            after = next;
         }
     }
 }

@@ -111,9 +111,9 @@ impl Sessions for Dynamo {
     }
 
     async fn all_sessions(&self, segment: Segment, after: Option<&Position>, limit: usize) -> Result<Entries<Session>> {
-        let (table, place) = (&self.tables.sessions, Place::Sessions);
-        let scan = Scan { what: "scan the sessions", table, place, index: None, segment: Some(segment), limit };
-        self.entries(self.scanned(scan, after).await?)
+        let all = Scan::of("scan the sessions", &self.tables.sessions, Place::Sessions);
+        let after = after.map(keys_at).transpose()?;
+        self.entries(self.scanned(Scan { segment: Some(segment), after, limit: Some(limit), ..all }).await?)
     }
 }
 

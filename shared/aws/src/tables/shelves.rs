@@ -43,8 +43,8 @@ impl Shelves for Dynamo {
             Shelf::Lists => (lists, Place::Lists, Some(Tables::DUE_INDEX)),
             Shelf::Streams => (streams, Place::Streams, Some(Tables::DUE_INDEX)),
         };
-        let first = Scan { what: "look whether anything is there", table, place, index, segment: None, limit: 1 };
-        let (found, next) = self.scanned(first, None).await?;
+        let all = Scan::of("look whether anything is there", table, place);
+        let (found, next) = self.scanned(Scan { index, limit: Some(1), ..all }).await?;
         Ok(found.is_empty() && next.is_none())
     }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::config::Tables;
 use crate::dynamo::expression::Clause;
 use crate::dynamo::item::{Item, decode, number};
-use crate::dynamo::position::position_of;
+use crate::dynamo::position::{keys_at, position_of};
 use crate::dynamo::query::Scan;
 use crate::dynamo::{Dynamo, Key, transaction};
 use crate::meter::Place;
@@ -67,9 +67,10 @@ impl Batches for Dynamo {
         limit: usize,
     ) -> Result<Entries<Unfinished>> {
         const WHAT: &str = "scan the unfinished batches";
-        let (table, index) = (&self.tables.batches, Some(Tables::UNFINISHED_INDEX));
-        let scan = Scan { what: WHAT, table, place: Place::Batches, index, segment: Some(segment), limit };
-        let (found, next) = self.scanned(scan, after).await?;
+        let all = Scan::of(WHAT, &self.tables.batches, Place::Batches);
+        let (index, after) = (Some(Tables::UNFINISHED_INDEX), after.map(keys_at).transpose()?);
+        let scan = Scan { index, segment: Some(segment), after, limit: Some(limit), ..all };
+        let (found, next) = self.scanned(scan).await?;
         let entry = |item: Item| {
             let at = position_of(&item)?;
             let Listed { batch_id, open, due } = decode(TABLE, WHAT, item)?;

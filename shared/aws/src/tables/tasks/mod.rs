@@ -10,8 +10,7 @@ mod stored;
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity, ReturnValue, TransactWriteItem};
-use futures::FutureExt;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, TransactWriteItem};
 use groupage_core::domain::failed::Filed;
 use groupage_core::domain::task::{self, Candidate, Status, Task, Ties};
 use groupage_core::domain::{BatchId, Failure, Member, Round, Target, TaskId, Timestamp, TrackerId, Traits};
@@ -25,12 +24,11 @@ use filed::{ANSWER, ANSWER_STATUS, ATTEMPTS, FILED, FILED_AT, GROUPED_BY, REASON
 use stored::{StoredTask, ended, ties_of};
 
 use crate::config::Tables;
-use crate::dynamo::expression::{Change, Clause, Terms};
+use crate::dynamo::expression::{Change, Clause};
 use crate::dynamo::item::{Item, decode, encode, id_in, nonsense, number, text, text_in};
 use crate::dynamo::position::{keys_at, position_of};
-use crate::dynamo::query::{Query, page_size};
+use crate::dynamo::query::{Query, Scan};
 use crate::dynamo::{Dynamo, Key, Written, transaction};
-use crate::fault::failed;
 use crate::meter::Place;
 pub(crate) use stored::{item_of, task_of};
 
@@ -167,30 +165,16 @@ impl Tasks for Dynamo {
     }
 
     async fn waiting_long(&self, look: Look<'_, Segment>) -> Result<WaitingPage> {
-        const WHAT: &str = "scan the waiting tasks";
-        let output = self
-            .client
-            .scan()
-            .table_name(&self.tables.tasks)
-            .index_name(Tables::WAITING_INDEX)
-            .segment(i32::from(look.part.index))
-            .total_segments(i32::from(look.part.of))
-            .filter_expression("#WaitsSince < :since")
-            .expression_attribute_names("#WaitsSince", WAITS_SINCE)
-            .expression_attribute_values(":since", number(look.before.0))
-            .limit(page_size(look.limit))
-            .set_exclusive_start_key(look.after.map(keys_at).transpose()?)
-            .return_consumed_capacity(ReturnConsumedCapacity::Indexes)
-            .send()
-            .boxed()
-            .await
-            .map_err(|error| failed(WHAT, error))?;
-        self.meter.count_read(Place::Tasks, output.consumed_capacity());
-        let entries = output.items.unwrap_or_default().into_iter().map(|item| decode::<Listed>(TABLE, "", item));
+        let since = [Clause::Below(WAITS_SINCE, number(look.before.0))];
+        let all = Scan::of("scan the waiting tasks", &self.tables.tasks, Place::Tasks);
+        let (index, after) = (Some(Tables::WAITING_INDEX), look.after.map(keys_at).transpose()?);
+        let scan = Scan { index, segment: Some(look.part), filter: &since, after, limit: Some(look.limit), ..all };
+        let (found, next) = self.scanned(scan).await?;
+        let entries = found.into_iter().map(|item| decode::<Listed>(TABLE, "", item));
         let (ended, waiting): (Vec<Listed>, Vec<Listed>) =
             entries.collect::<Result<Vec<_>>>()?.into_iter().partition(Listed::has_ended);
         let [tasks, ended] = [waiting, ended].map(|entries| entries.into_iter().map(Listed::into_waiting).collect());
-        Ok(WaitingPage { tasks, ended, next: output.last_evaluated_key.as_ref().map(position_of).transpose()? })
+        Ok(WaitingPage { tasks, ended, next: next.as_ref().map(position_of).transpose()? })
     }
 
     async fn due(&self, look: Look<'_>) -> Result<Entries<Scheduled>> {
@@ -234,27 +218,17 @@ impl Tasks for Dynamo {
     }
 
     async fn unsettled_of(&self, tracker: &TrackerId, after: Option<&TaskId>, limit: usize) -> Result<Sought> {
-        const WHAT: &str = "scan the tasks of a tracker";
         // What comes behind the tracker in an item's id are digits and colons.
         let [first, last] = [":", ":~"].map(|end| text(format!("{tracker}{end}")));
         let waits = [task::SCHEDULED, task::QUEUED, task::BATCHED].map(text);
-        let mut terms = Terms::default();
-        let wanted = terms.condition(&[
-            Clause::Between(ITEM, first, last),
-            Clause::Begins(STATUS, text(task::CREATED), waits.into()),
-        ]);
-        let only = terms.projection(&[ID]);
-        let (names, values) = terms.into_parts();
-        let scan = self.client.scan().table_name(&self.tables.tasks).consistent_read(true);
-        let scan = scan.filter_expression(wanted).set_projection_expression(only);
-        let scan = scan.set_expression_attribute_names(names).set_expression_attribute_values(values);
-        let scan = scan.limit(page_size(limit)).set_exclusive_start_key(after.map(|id| self.task_key(id).item()));
-        let scan = scan.return_consumed_capacity(ReturnConsumedCapacity::Indexes);
-        let output = scan.send().boxed().await.map_err(|error| failed(WHAT, error))?;
-        self.meter.count_read(Place::Tasks, output.consumed_capacity());
+        let waits = Clause::Begins(STATUS, text(task::CREATED), waits.into());
+        let wanted = [Clause::Between(ITEM, first, last), waits];
+        let all = Scan::of("scan the tasks of a tracker", &self.tables.tasks, Place::Tasks);
+        let (after, limit) = (after.map(|id| self.task_key(id).item()), Some(limit));
+        let scan = Scan { filter: &wanted, only: &[ID], after, freshness: Freshness::Latest, limit, ..all };
+        let (found, next) = self.scanned(scan).await?;
         let id = |item: &Item| TaskId::new(id_in(item, ID));
-        let found = output.items.unwrap_or_default().iter().map(id).collect();
-        Ok(Sought { found, next: output.last_evaluated_key.as_ref().map(id) })
+        Ok(Sought { found: found.iter().map(id).collect(), next: next.as_ref().map(id) })
     }
 
     async fn take_turn(&self, (id, traits): (&TaskId, Traits), target: &Target, now: Timestamp) -> Result<PutBack> {
