@@ -26,25 +26,11 @@ pub(super) fn all() -> Vec<Scenario> {
             .swept(),
         more("more shards").then(|world| change_shards(world).boxed_local()),
         more("a lost election when there are more shards")
-            .then(|world| {
-                async {
-                    change_shards(world).await?;
-                    world.queues.lose_everything();
-                    Ok(())
-                }
-                .boxed_local()
-            })
+            .then(|world| change_shards_and_lose_all(world).boxed_local())
             .swept(),
         Scenario::new("a shard that is no more", 6, |_| {}).then(|world| change_shards(world).boxed_local()),
         Scenario::new("a lost election of a shard that is no more", 6, |_| {})
-            .then(|world| {
-                async {
-                    change_shards(world).await?;
-                    world.queues.lose_everything();
-                    Ok(())
-                }
-                .boxed_local()
-            })
+            .then(|world| change_shards_and_lose_all(world).boxed_local())
             .swept(),
     ]
 }
@@ -88,5 +74,12 @@ async fn change_shards(world: &World) -> Result<(), String> {
         world.register_before(&routes_with("shards: 2"), &[parcel(n, 0)]).await;
     }
     world.send(&[4, 5].map(|n| parcel(n, 0)));
+    Ok(())
+}
+
+/// The same, and every message is lost.
+async fn change_shards_and_lose_all(world: &World) -> Result<(), String> {
+    change_shards(world).await?;
+    world.queues.lose_everything();
     Ok(())
 }
