@@ -52,17 +52,7 @@ fn message_bytes(message: &Outgoing) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use groupage_core::ports::Destination;
-
-    fn message(body_bytes: usize) -> Outgoing {
-        Outgoing {
-            to: Destination::Elect,
-            body: "x".repeat(body_bytes),
-            delay_ms: 0,
-            attributes: Vec::new(),
-            tenant: None,
-        }
-    }
+    use crate::sqs::tests::message;
 
     fn packed(sizes: &[usize]) -> Vec<usize> {
         let messages = sizes.iter().map(|size| message(*size)).enumerate().collect();

@@ -253,14 +253,9 @@ mod tests {
 
     use super::*;
 
-    fn message(body_bytes: usize) -> Outgoing {
-        Outgoing {
-            to: Destination::Elect,
-            body: "x".repeat(body_bytes),
-            delay_ms: 0,
-            attributes: Vec::new(),
-            tenant: None,
-        }
+    pub(super) fn message(body_bytes: usize) -> Outgoing {
+        let body = "x".repeat(body_bytes);
+        Outgoing { to: Destination::Elect, body, delay_ms: 0, attributes: Vec::new(), tenant: None }
     }
 
     #[test]
