@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+use groupage_aws::dollars::grouped;
 use simulator::bill::{Bill, Idle};
 use simulator::options::{Group, Priced, groups};
 use simulator::{Real, timing};
 
 use crate::paper::Paper;
 use crate::prelude::*;
-use crate::print::grouped;
 
 /// What a task costs: units, requests, invocations and dollars, for bursts and trickles, in a simulation of AWS.
 ///

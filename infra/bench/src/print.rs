@@ -4,7 +4,8 @@ use std::fmt;
 use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use indicatif::{HumanCount, ProgressBar, ProgressStyle};
+use groupage_aws::dollars::grouped;
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -152,11 +153,6 @@ impl Grid {
         }
         format!("{}\n{}", self.name, table.trim_fmt()).trim_start().to_owned()
     }
-}
-
-/// A number as people read it: `12,345`.
-pub fn grouped(number: u64) -> String {
-    HumanCount(number).to_string()
 }
 
 /// A bar for this many steps, drawn as the template says.

@@ -164,14 +164,8 @@ fn list<'a>(values: impl Iterator<Item = &'a Value>) -> String {
 
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
-    let mut written = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            written.push(',');
-        }
-        written.push(digit);
-    }
-    written
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
 }
 
 /// A paragraph in lines that a page may have, also as an item of a list.
