@@ -83,15 +83,8 @@ pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S,
     let began = stack.env.now();
     let deadline = began.plus_ms(TASKS.budget_ms());
     let first = event.records.first().and_then(|record| record.message_id.clone()).unwrap_or_default();
-    let step = Register {
-        store: &stack.store,
-        queues: &stack.queues,
-        env: &stack.env,
-        routes: &routes,
-        deadline,
-        rations: &stack.rations,
-        asked: &stack.asked,
-    };
+    let Stack { store, queues, env, rations, asked, .. } = stack;
+    let step = Register { store, queues, env, routes: &routes, deadline, rations, asked };
     let records = event
         .records
         .into_iter()
@@ -148,8 +141,7 @@ pub async fn register_task<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S,
 /// elect-leader.
 pub async fn elect_leader<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
     let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
-    let step = ElectLeader { store: &stack.store, env: &stack.env, routes: &routes, draw: stack.env.random() };
-    let step = &step;
+    let step = &ElectLeader { store: &stack.store, env: &stack.env, routes: &routes, draw: stack.env.random() };
     let braked = &Braked::default();
     let decided = records::each(event, |received: Received<Elect>| async move {
         braked.look(received.message.is_braked(stack.env.now()), &received.message_id);
@@ -194,8 +186,7 @@ pub async fn elect_leader<S: Store, Q: Outbox, E: Env>(stack: &Stack<S, Q, E>, e
 pub async fn group_batch<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S, Q, E>, event: SqsEvent) -> Handled {
     let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
     let deadline = stack.env.now().plus_ms(GROUP.budget_ms());
-    let step = GroupBatch { store: &stack.store, queue: &stack.queues, env: &stack.env, routes: &routes, deadline };
-    let step = &step;
+    let step = &GroupBatch { store: &stack.store, queue: &stack.queues, env: &stack.env, routes: &routes, deadline };
     let braked = &Braked::default();
     let fates = records::each(event, |received: Received<Group>| async move {
         braked.look(received.message.is_braked(stack.env.now()), &received.message_id);
@@ -233,8 +224,7 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
     let Stack { store, queues: queue, env, timing, worker, .. } = stack;
     let announced = Announced::default();
     let step =
-        HandleBatch { store, queue, downstream, env, routes: &routes, timing: *timing, worker, announced: &announced };
-    let step = &step;
+        &HandleBatch { store, queue, downstream, env, routes: &routes, timing: *timing, worker, announced: &announced };
     let braked = &Braked::default();
     let fates = records::each(event, |received: Received<Handle>| async move {
         braked.look(received.message.copies.is_braked(env.now()), &received.message_id);
