@@ -21,6 +21,11 @@ fn reads(units: f64) -> Capacity {
     Capacity { read: Units::reported(units), ..Capacity::default() }
 }
 
+/// The write units that went to these places.
+fn written<const N: usize>(usage: &Usage, places: [Place; N]) -> [Units; N] {
+    places.map(|place| usage.at(place).write)
+}
+
 /// What `action` consumes.
 async fn cost<T>(store: &OnDynamo, action: impl Future<Output = T>) -> Usage {
     let before = store.meter().snapshot();
@@ -228,10 +233,7 @@ async fn putting_tasks_costs_two_writes_a_task_and_four_a_call() {
     let listing = Listing { store: &*store, outbox: &outbox, env: &Turned::default() };
     let tasks: Vec<String> = (0..90).map(|n| format!("{{\"id\":\"n-{n}\",\"payload\":{{}}}}")).collect();
     let more = cost(&store, async { listing.put(&id, "more", &tasks).await.unwrap().unwrap() }).await;
-    assert_eq!(
-        (more.at(Place::Lists).write, more.at(Place::ListsDue).write),
-        (Units::whole(2 * 90 + 4), Units::default())
-    );
+    assert_eq!(written(&more, [Place::Lists, Place::ListsDue]), [2 * 90 + 4, 0].map(Units::whole));
 }
 
 #[tokio::test]
@@ -264,10 +266,7 @@ async fn releasing_tasks_costs_a_write_a_task_and_three_a_call() {
         let released =
             cost(&store, async { assert_eq!(listing.release(&id, key, count).await.unwrap().unwrap().count, count) });
         let released = released.await;
-        assert_eq!(
-            (released.at(Place::Lists).write, released.at(Place::ListsDue).write),
-            (Units::whole(count + 3), Units::default())
-        );
+        assert_eq!(written(&released, [Place::Lists, Place::ListsDue]), [count + 3, 0].map(Units::whole));
         assert!(released.at(Place::Lists).read <= Units::whole(10), "{}", released.at(Place::Lists).read);
     }
 }
@@ -287,7 +286,7 @@ async fn a_failure_costs_one_write_more_than_a_success_and_a_retry_three() {
     let answer = Some(Excerpt { status: 422, text: "x".repeat(MAX_EXCERPT_BYTES) });
     let failure = Settlement::Failed(Failure { answer, ..failure(&target("a"), "http_422") });
     let fails = cost(&store, store.settle(&bad, &batch, &failure, Timestamp(1))).await;
-    let writes = |usage: &Usage| [Place::Tasks, Place::Waiting].map(|place| usage.at(place).write);
+    let writes = |usage: &Usage| written(usage, [Place::Tasks, Place::Waiting]);
     assert_eq!(writes(&succeeds), [Units::whole(1), Units::whole(0)]);
     assert_eq!(writes(&fails), [Units::whole(1), Units::whole(1)]);
     let retry = Retry {
@@ -311,7 +310,7 @@ async fn a_failure_costs_one_write_more_than_a_success_and_a_retry_three() {
 #[tokio::test]
 async fn a_task_that_waits_for_its_time_costs_three_writes_more_however_long_it_waits() {
     let store = OnDynamo::start().await;
-    let writes = |usage: &Usage| [Place::Tasks, Place::Waiting].map(|place| usage.at(place).write);
+    let writes = |usage: &Usage| written(usage, [Place::Tasks, Place::Waiting]);
     let scheduled = super::samples::task("t", &target("a")).scheduled(Timestamp(5));
     let comes = cost(&store, store.register(&scheduled)).await;
     assert_eq!(writes(&comes), [Units::whole(1), Units::whole(1)], "its entry among what is due");
@@ -338,26 +337,20 @@ async fn a_task_that_waits_for_its_turn_costs_four_writes_to_come_and_four_for_i
     };
     // A transaction's write is billed twice. The lane, and one task that waits for a batch at once.
     let first = come(0, 1).await;
-    assert_eq!((first.at(Place::Lanes).write, first.at(Place::Tasks).write), (Units::whole(2), Units::whole(2)));
+    assert_eq!(written(&first, [Place::Lanes, Place::Tasks]), [2, 2].map(Units::whole));
     for (from, to) in [(1, 2), (2, 50), (50, 51)] {
         // The lane once, then for each who waits the task and its place.
         let come = come(from, to).await;
         let tasks = (to - from) as u64;
-        assert_eq!(
-            (come.at(Place::Lanes).write, come.at(Place::Tasks).write),
-            (Units::whole(2 + 2 * tasks), Units::whole(2 * tasks))
-        );
-        assert_eq!(come.at(Place::Waiting).write, Units::whole(0));
+        let places = [Place::Lanes, Place::Tasks, Place::Waiting];
+        assert_eq!(written(&come, places), [2 + 2 * tasks, 2 * tasks, 0].map(Units::whole));
     }
     for n in 0..3 {
         let (task, lane) = (TaskId::new(format!("t{n}")), lane.clone());
         let settled = [Over { task, round: Round(0), lane, outcome: Outcome::Succeeded }];
         let handed = cost(&store, ordering.hand_over(&settled, OnFailure::Hold, &notify)).await;
         // The lane, the place that is left; the task, its entry in the index.
-        assert_eq!(
-            (handed.at(Place::Lanes).write, handed.at(Place::Tasks).write, handed.at(Place::Waiting).write),
-            (Units::whole(2), Units::whole(1), Units::whole(1))
-        );
+        assert_eq!(written(&handed, [Place::Lanes, Place::Tasks, Place::Waiting]), [2, 1, 1].map(Units::whole));
         assert!(handed.at(Place::Lanes).read <= Units::whole(2), "{}", handed.at(Place::Lanes).read);
     }
 }
