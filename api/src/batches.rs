@@ -50,6 +50,7 @@ pub enum FollowUp {
 }
 
 /// A batch.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Batch {
     /// Its id, and the `Idempotency-Key` of its call.
@@ -61,15 +62,12 @@ pub struct Batch {
     /// Where it stands.
     status: BatchState,
     /// The session that has claimed it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     session: Option<SessionId>,
     /// Before when nobody calls.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     paused_until: Option<String>,
     /// What is left to do, once it is settled.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = FollowUp, required = false)]
     follow_up: Option<FollowUp>,
     /// Calls made for it.
@@ -87,7 +85,6 @@ pub struct Batch {
     #[schema(format = DateTime)]
     created_at: String,
     /// From when on sweep, or a worker that pulls, looks at it; nobody does once nothing is left to do.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     due_at: Option<String>,
     /// How often sweep sent its message again.

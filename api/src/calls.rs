@@ -57,20 +57,18 @@ pub enum CallsState {
 }
 
 /// The calls of a route or of a Target.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Calls {
     /// Why they wait, if they do.
     state: CallsState,
     /// Since when it is so.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     since: Option<String>,
     /// Why the last call failed, or what was said when calls were held back.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     reason: Option<String>,
     /// Until when the downstream asked to be left alone, or when the next probe may start.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     until: Option<String>,
 }

@@ -24,6 +24,7 @@ use crate::routes::pushed;
 const MAX_LIMIT: usize = 100;
 
 /// A failed task.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Failed {
     /// Its id.
@@ -39,11 +40,9 @@ pub struct Failed {
     /// Calls that it was part of.
     attempts: u32,
     /// The status that the downstream answered with, if that was no 2xx.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     answer_status: Option<u16>,
     /// The beginning of what it said. It may quote a payload. Lists leave it out.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     answer: Option<String>,
 }

@@ -278,6 +278,7 @@ impl From<Shown> for TaskState {
 }
 
 /// A task without its payload.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Task {
     /// Its id.
@@ -286,36 +287,29 @@ pub struct Task {
     /// Where it stands.
     status: TaskState,
     /// What it is grouped by, as `route:value`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     target: Option<String>,
     /// The batch it is or was in.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     batch: Option<BatchId>,
     /// Why it failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     reason: Option<String>,
     /// The newer task that is called in its place.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     superseded_by: Option<TaskId>,
     /// How often it has returned to waiting.
     returned: u32,
     /// The tracker's item that is acked when it settles.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     item: Option<ItemId>,
     /// When it was registered.
     #[schema(format = DateTime)]
     registered_at: String,
     /// When its time comes, while it waits for that.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     not_before: Option<String>,
     /// Until when it is wanted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     expires_at: Option<String>,
 }

@@ -78,6 +78,7 @@ impl From<&Stored> for TrackerState {
 }
 
 /// A tracker, without how far it is.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Tracker {
     /// Its id, with which its items' ids begin.
@@ -91,13 +92,11 @@ pub struct Tracker {
     #[schema(format = DateTime)]
     opened_at: String,
     /// When it ends, complete or not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     deadline: Option<String>,
     /// The queue that is told of its end.
     notify: String,
     /// When it ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     ended_at: Option<String>,
     /// Whether the notice of its end is sent.

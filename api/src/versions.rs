@@ -16,6 +16,7 @@ use crate::responses::AnyPort;
 pub const SHOWN: u64 = 20;
 
 /// One push of a routes file, without the file.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Version {
     /// Its number, counted from 1; 0 is what was pushed before they were counted.
@@ -26,11 +27,9 @@ pub struct Version {
     #[schema(format = DateTime)]
     pushed_at: String,
     /// Who pushed it, as the command said.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pushed_by: Option<String>,
     /// The former version that it put in force again.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     restores: Option<u64>,
 }

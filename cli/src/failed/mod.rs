@@ -25,6 +25,7 @@ use args::{Chosen, Command};
 const AT_ONCE: usize = 100;
 
 /// A failed task, for people and programs.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize)]
 struct Shown {
     id: TaskId,
@@ -34,10 +35,8 @@ struct Shown {
     reason: String,
     attempts: u32,
     /// What the downstream answered: its status.
-    #[serde(skip_serializing_if = "Option::is_none")]
     answer_status: Option<u16>,
     /// The beginning of what it said.
-    #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
 }
 

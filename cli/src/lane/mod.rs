@@ -17,6 +17,7 @@ use crate::stack::{self, Access};
 pub use args::Args;
 use args::Command;
 
+#[serde_with::skip_serializing_none]
 #[derive(Serialize)]
 struct LaneStatus {
     route: RouteName,
@@ -24,9 +25,7 @@ struct LaneStatus {
     /// free, taken, held or failing.
     state: &'static str,
     /// Who has the turn.
-    #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<TaskId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<TaskId>,
     /// Whose turn it is; of a free lane, the number that is waited for.
     turn: Turn,

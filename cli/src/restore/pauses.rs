@@ -9,20 +9,17 @@ use groupage_core::routes::Routes;
 use serde::Serialize;
 
 use crate::output::time;
+use crate::sheet::Moment;
 use crate::stack::{self, Access};
 
 /// A pause of a route or of a Target.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize)]
 pub struct Paused {
-    #[serde(skip_serializing_if = "Option::is_none")]
     route: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<String>,
-    since: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Moment,
     reason: Option<String>,
-    #[serde(skip)]
-    began: Timestamp,
 }
 
 /// Reads the pauses of all routes in force.
@@ -43,7 +40,7 @@ pub async fn all(connection: &Connection) -> Result<Vec<Paused>> {
 /// Reads those that tables restored to this moment do not have. DynamoDB restores to a full second.
 pub async fn made_since(connection: &Connection, at: Timestamp) -> Result<Vec<Paused>> {
     let mut found = all(connection).await?;
-    found.retain(|paused| paused.began.as_secs() >= at.as_secs());
+    found.retain(|paused| paused.since.0.as_secs() >= at.as_secs());
     Ok(found)
 }
 
@@ -53,7 +50,7 @@ impl Paused {
             Scope::Route(route) => (Some(route.to_string()), None),
             Scope::Target(target) => (None, Some(target.to_string())),
         };
-        Self { route, target, since: time(since), reason, began: since }
+        Self { route, target, since: Moment(since), reason }
     }
 
     /// Returns the words of `groupage pause` or `groupage resume` for it.
@@ -76,7 +73,7 @@ pub fn listed(heading: &str, pauses: &[Paused]) -> String {
     }
     let line = |paused: &Paused| {
         let reason = paused.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        format!("\n  {}, since {}{reason}", paused.whose(), paused.since)
+        format!("\n  {}, since {}{reason}", paused.whose(), time(paused.since.0))
     };
     format!("\n\n{heading}{}", pauses.iter().map(line).collect::<String>())
 }

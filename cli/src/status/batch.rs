@@ -15,22 +15,19 @@ use crate::output::{Output, unknown};
 use crate::sheet::{Cell, Sheet, Tone};
 use crate::stack::Access;
 
+#[serde_with::skip_serializing_none]
 #[derive(Serialize)]
 struct Shown {
     id: BatchId,
     target: Target,
     status: &'static str,
     /// Who has claimed it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<SessionId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     paused_until_ms: Option<u64>,
     /// Whether statuses and notifications are all written and sent, and members that wait again do so.
-    #[serde(skip_serializing_if = "Option::is_none")]
     follow_up: Option<&'static str>,
     calls: u32,
     /// Calls of these that use up no attempt: the downstream was away.
-    #[serde(skip_serializing_if = "Option::is_none")]
     excused: Option<u32>,
     members: Vec<TaskId>,
     failed: usize,
@@ -42,12 +39,12 @@ struct Shown {
     failures: Vec<MemberFailed>,
     created_at_ms: u64,
     /// From when on sweep, or a worker that pulls, looks at it; nobody does once nothing is left to do.
-    #[serde(skip_serializing_if = "Option::is_none")]
     due_ms: Option<u64>,
     /// How often sweep sent its message again.
     nudges: u32,
 }
 
+#[serde_with::skip_serializing_none]
 #[derive(Serialize)]
 struct MemberFailed {
     id: TaskId,
@@ -55,10 +52,8 @@ struct MemberFailed {
     /// Calls it was part of.
     calls: u32,
     /// What the downstream answered to the call: its status.
-    #[serde(skip_serializing_if = "Option::is_none")]
     answer_status: Option<u16>,
     /// The beginning of what it said.
-    #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
 }
 

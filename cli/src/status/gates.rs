@@ -14,24 +14,20 @@ use crate::output::Output;
 use crate::sheet::{Cell, Moment, Sheet, Tone};
 
 /// One route or Target.
+#[serde_with::skip_serializing_none]
 #[derive(Serialize)]
 pub struct Shown {
-    #[serde(skip_serializing_if = "Option::is_none")]
     route: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<String>,
     /// well, held, away, paused, in-trouble or draining.
     state: &'static str,
     #[serde(skip)]
     tone: Tone,
     /// Since when it is so.
-    #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Moment>,
     /// Why the last call failed, or what the person said who holds calls back.
-    #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     /// Until when the downstream asked to be left alone, or when the next probe may start.
-    #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<Moment>,
 }
 

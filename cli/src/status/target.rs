@@ -39,13 +39,11 @@ struct ShardStatus {
     lock: LockStatus,
 }
 
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Default, Serialize)]
 struct LockStatus {
-    #[serde(skip_serializing_if = "Option::is_none")]
     leader: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     lease_until_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     open_batch: Option<BatchId>,
 }
 

@@ -18,26 +18,20 @@ use crate::output::{Output, unknown};
 use crate::sheet::{Cell, Sheet, Tone};
 use crate::stack::Access;
 
+#[serde_with::skip_serializing_none]
 #[derive(Serialize)]
 struct TaskStatus {
     id: TaskId,
     status: Shown,
-    #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<Target>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     batch: Option<BatchId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     /// The newer task that is called in its place.
-    #[serde(skip_serializing_if = "Option::is_none")]
     superseded_by: Option<TaskId>,
     returned: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
     item: Option<String>,
     registered_at_ms: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     not_before_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     expires_at_ms: Option<u64>,
 }
 

@@ -14,6 +14,7 @@ use crate::output::{Output, unknown};
 use crate::sheet::{Cell, Moment, Sheet, Tone};
 use crate::stack::Access;
 
+#[serde_with::skip_serializing_none]
 #[derive(Serialize)]
 struct TrackerStatus {
     tracker: TrackerId,
@@ -24,13 +25,10 @@ struct TrackerStatus {
     failed: u64,
     missing: u64,
     opened_at: Moment,
-    #[serde(skip_serializing_if = "Option::is_none")]
     deadline: Option<Moment>,
     notify: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     ended_at: Option<Moment>,
     /// Whether its notice is sent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     told: Option<bool>,
     /// The first that were missing at its end.
     #[serde(skip_serializing_if = "Vec::is_empty")]

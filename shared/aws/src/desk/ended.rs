@@ -15,6 +15,7 @@ use super::{About, Desk, Error, Queue, REJECTED};
 use crate::System;
 
 /// A message that ended.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Serialize)]
 pub struct Ended {
     /// The id of the message as its sender sent it.
@@ -23,17 +24,14 @@ pub struct Ended {
     #[serde(flatten)]
     pub about: About,
     /// Why it was rejected.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The same for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// How often it was received.
     pub received: u32,
     /// The size of its body.
     pub bytes: usize,
     /// Its body, if that was asked for. Those of rejected messages hold payloads.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
 }
 

@@ -27,6 +27,7 @@ const LANE: &str = "lane";
 const MISSING: &str = "#missing";
 
 /// A lane as its item says it.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct StoredLane {
@@ -34,23 +35,18 @@ struct StoredLane {
     turn: String,
     state: String,
     /// Who has the turn, or failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     task: Option<TaskId>,
     head: Turn,
     next: Turn,
     /// From which round on the outcomes of the task that has the turn count; its first, if it was never retried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<Round>,
     by_sequence: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     is_resuming: Option<bool>,
     revision: Revision,
     active_at: Timestamp,
     /// The index's key, while the lane stands still.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     stopped: Option<String>,
     /// When it may be forgotten, in seconds since 1970.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl: Option<u64>,
 }
 

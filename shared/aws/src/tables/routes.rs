@@ -37,6 +37,7 @@ pub struct RouteTable {
 }
 
 /// A routes file as it was pushed.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct StoredRoutes {
@@ -50,10 +51,8 @@ pub struct StoredRoutes {
     #[serde(default)]
     pub version: u64,
     /// Who pushed it, as its command said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pushed_by: Option<String>,
     /// The former version whose file this is, if it was pushed to go back to that one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restores: Option<u64>,
     /// Routes of former files that this one does not have, and of which tasks may be left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -22,6 +22,7 @@ use crate::dynamo::item::{Item, decode, encode, id_in, nonsense};
 type Position = String;
 
 /// A batch as its item says it.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct StoredBatch {
@@ -37,56 +38,43 @@ struct StoredBatch {
     bytes: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     priority: u8,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     weight: Option<u64>,
     /// Of a batch that is filled: the traits of those candidates that have some.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     traits: BTreeMap<Position, Traits>,
     attempts: u32,
     /// Calls of these that use up no attempt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     excused: Option<Excused>,
     /// Calls of these of which the downstream surely did nothing.
     #[serde(default, skip_serializing_if = "is_zero")]
     undone: u32,
     /// Members that it is called without.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     omitted: Option<Box<Omitted>>,
     /// How far a batch is taken apart, if that takes more than one claim.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     apart: Option<Box<Bisection>>,
     /// What its calls were answered that failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     answers: Option<Box<Excerpts>>,
     created_at: Timestamp,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     open_until: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     session: Option<SessionId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     paused_until: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     settled_at: Option<Timestamp>,
     /// Outcomes of those members that did not succeed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     results: BTreeMap<Position, Exception>,
     /// The index's key while work is left, and then no more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     open: Option<String>,
     due: Timestamp,
     #[serde(default, skip_serializing_if = "is_zero")]
     nudges: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pulled: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     ticket: Option<Ticket>,
     /// Whether a settled batch only waits for members to return.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     returning: bool,
     /// What is left of a pending follow-up of which some could not be done.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     left: Option<Box<Left>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl: Option<u64>,
 }
 

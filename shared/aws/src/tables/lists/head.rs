@@ -12,6 +12,7 @@ use super::stored::{HEAD, id_of, reservation};
 use crate::dynamo::item::{Item, decode, encode, nonsense};
 
 /// A head as its item says it, except its reservations.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct StoredHead {
@@ -22,11 +23,9 @@ struct StoredHead {
     discarded: u64,
     /// How many reservations there are.
     open: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     closed: Option<bool>,
     active_at: Timestamp,
     part: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     due: Option<Timestamp>,
 }
 

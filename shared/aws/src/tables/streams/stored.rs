@@ -23,6 +23,7 @@ const DIGESTS: &str = "Digests";
 const DIGEST_BYTES: usize = 8;
 
 /// A stream as its item says it.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct StoredStream {
@@ -32,15 +33,12 @@ struct StoredStream {
     revision: Revision,
     state: String,
     commit_ms: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     commit_events: Option<u64>,
     window: u64,
     notify: NotificationQueue,
     next: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     last: Option<Offset>,
     watermark: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     offset: Option<Offset>,
     settled: u64,
     failed: u64,
@@ -50,7 +48,6 @@ struct StoredStream {
     looks: u32,
     /// The index's keys.
     part: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     due: Option<Timestamp>,
 }
 

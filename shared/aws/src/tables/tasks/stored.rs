@@ -14,14 +14,13 @@ use super::{BATCH_ID, ID, NOT_BEFORE, SETTLED_AT, STATUS, TABLE, TARGET, TTL};
 use crate::dynamo::item::{Item, decode, encode, nonsense, number};
 
 /// A task as its item says it.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct StoredTask {
     id: TaskId,
     status: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     target: Option<Target>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     batch_id: Option<BatchId>,
     round: Round,
     attempts: u32,
@@ -30,27 +29,17 @@ pub(super) struct StoredTask {
     created_at: Timestamp,
     waits_since: Timestamp,
     bytes: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<Reason>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     item: Option<ItemId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     event: Option<EventId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     lane: Option<LaneId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     expires_at: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     trace: Option<TraceParent>,
     /// Of a task that waits for its time: what it is grouped by then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     grouped_by: Option<Target>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     not_before: Option<Timestamp>,
     /// The keys of the index of what is due.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     filed: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     filed_at: Option<String>,
     /// The same that the status of a waiting task says, which is lost when it waits no more.
     #[serde(default, skip_serializing_if = "are_usual")]

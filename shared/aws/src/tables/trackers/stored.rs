@@ -13,6 +13,7 @@ use crate::dynamo::item::{Item, decode, encode, id_in, nonsense, number, text};
 pub(super) const OWN: &str = "tracker";
 
 /// A tracker as its item says it.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct StoredTracker {
@@ -21,7 +22,6 @@ struct StoredTracker {
     state: String,
     revision: Revision,
     items: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     deadline: Option<Timestamp>,
     notify: NotificationQueue,
     opened_at: Timestamp,
@@ -31,7 +31,6 @@ struct StoredTracker {
     /// The index's keys.
     part: String,
     due: Timestamp,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     ended_at: Option<Timestamp>,
     #[serde(default)]
     failed: u64,
