@@ -353,31 +353,24 @@ impl Task {
         let status = Shown::of(&task, batch.as_ref()).into();
         let superseded_by = batch.as_ref().and_then(|batch| batch.superseder(&task)).cloned();
         let task::Task { id, status: stored, round, created_at, item, expires_at, .. } = task;
-        let not_before = match &stored {
-            Status::Scheduled { due, .. } => Some(due.shown()),
-            Status::Queued
-            | Status::Created { .. }
-            | Status::Batched { .. }
-            | Status::Succeeded { .. }
-            | Status::Failed { .. } => None,
-        };
-        let (target, reason) = match &stored {
-            Status::Queued => (None, None),
-            Status::Scheduled { target, .. } | Status::Created { target } => (Some(target.clone()), None),
-            Status::Batched { .. } | Status::Succeeded { .. } => (batch.map(|batch| batch.target), None),
-            Status::Failed { reason, .. } => (batch.map(|batch| batch.target), Some(reason.to_string())),
+        let target = match &stored {
+            Status::Queued => None,
+            Status::Scheduled { target, .. } | Status::Created { target } => Some(target.clone()),
+            Status::Batched { .. } | Status::Succeeded { .. } | Status::Failed { .. } => {
+                batch.map(|batch| batch.target)
+            }
         };
         Self {
             id,
             status,
             target: target.map(|target| target.whole().to_string()),
             batch: stored.batch().cloned(),
-            reason,
+            reason: stored.reason().map(ToString::to_string),
             superseded_by,
             returned: round.0,
             item,
             registered_at: created_at.shown(),
-            not_before,
+            not_before: stored.due().map(Timestamp::shown),
             expires_at: expires_at.map(Timestamp::shown),
         }
     }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use groupage_core::domain::task::Status;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::time::Instant;
@@ -118,14 +117,8 @@ impl Moods {
             let tasks: usize = self.events.iter().map(|(_, event)| event.len()).sum();
             sent.extend((0..tasks).map(|n| format!("p{n}")));
             let stuck = world.run_to_rest().await.err();
-            let failed = world.tables().tasks().into_iter().filter_map(|task| match task.status {
-                Status::Failed { reason, .. } => Some((task.id.to_string(), reason.to_string())),
-                Status::Scheduled { .. }
-                | Status::Queued
-                | Status::Created { .. }
-                | Status::Batched { .. }
-                | Status::Succeeded { .. } => None,
-            });
+            let failed = |task: Task| Some((task.id.to_string(), task.status.reason()?.to_string()));
+            let failed = world.tables().tasks().into_iter().filter_map(failed);
             let answered = world.downstream.answered();
             let good = answered.iter().filter(|(_, answer)| *answer == Ok(ok(""))).count();
             let broken = stuck.into_iter().chain(broken(&world, &sent)).collect();

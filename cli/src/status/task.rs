@@ -7,7 +7,6 @@ use groupage_aws::System;
 use groupage_console::states;
 use groupage_console::words::{moment, why};
 use groupage_core::domain::shown::Shown;
-use groupage_core::domain::task::Status;
 use groupage_core::domain::{BatchId, Target, TaskId, Timestamp};
 use groupage_core::ports::{Env, Freshness};
 use groupage_core::routes::Routes;
@@ -72,26 +71,12 @@ impl TaskStatus {
             status: Shown::of(task, batch.as_ref()),
             target: target.clone(),
             batch: task.status.batch().cloned(),
-            reason: match &task.status {
-                Status::Failed { reason, .. } => Some(reason.to_string()),
-                Status::Scheduled { .. }
-                | Status::Queued
-                | Status::Created { .. }
-                | Status::Batched { .. }
-                | Status::Succeeded { .. } => None,
-            },
+            reason: task.status.reason().map(ToString::to_string),
             superseded_by: batch.as_ref().and_then(|batch| batch.superseder(task)).cloned(),
             returned: task.round.0,
             item: task.item.as_ref().map(ToString::to_string),
             registered_at_ms: task.created_at.0,
-            not_before_ms: match &task.status {
-                Status::Scheduled { due, .. } => Some(due.0),
-                Status::Queued
-                | Status::Created { .. }
-                | Status::Batched { .. }
-                | Status::Succeeded { .. }
-                | Status::Failed { .. } => None,
-            },
+            not_before_ms: task.status.due().map(|due| due.0),
             expires_at_ms: task.expires_at.map(|at| at.0),
         }
     }

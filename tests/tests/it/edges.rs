@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use groupage_core::domain::task::Status;
 use groupage_tests::downstream::{Seen, status};
 use groupage_tests::fan;
 use groupage_tests::prelude::*;
@@ -35,12 +34,10 @@ fn tell(setting: Setting, lines: &str, tasks: usize, downstream: fn(&Seen, usize
         world.send(&parcels(tasks, 1));
         world.run_to_rest().await?;
         let sent: BTreeSet<String> = (0..tasks).map(|n| format!("p{n}")).collect();
-        let reason = |status: &Status| {
-            if let Status::Failed { reason, .. } = status { Some(reason.to_string()) } else { None }
-        };
+        let reason = |task: &Task| task.status.reason().map(ToString::to_string);
         let all = world.tables().tasks();
         Ok(Came {
-            tasks: all.iter().map(|task| (task.id.to_string(), reason(&task.status))).collect(),
+            tasks: all.iter().map(|task| (task.id.to_string(), reason(task))).collect(),
             calls: world.downstream.ledger(),
             broken: broken(&world, &sent),
             made: world.fate.points().into_iter().map(|point| (point.step, point.call)).collect(),

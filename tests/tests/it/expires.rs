@@ -4,7 +4,6 @@ use groupage_tests::prelude::*;
 use std::collections::BTreeMap;
 
 use groupage_core::domain::shown::Shown;
-use groupage_core::domain::task::Status;
 use groupage_tests::scenario::expiring;
 
 fn world(lines: &str) -> World {
@@ -20,7 +19,7 @@ async fn shown(world: &World) -> BTreeMap<String, (Shown, Option<String>)> {
             Some(batch) => world.tables().batch(batch).await.unwrap(),
             None => None,
         };
-        let reason = if let Status::Failed { reason, .. } = &task.status { Some(reason.to_string()) } else { None };
+        let reason = task.status.reason().map(ToString::to_string);
         all.insert(task.id.to_string(), (Shown::of(&task, batch.as_ref()), reason));
     }
     all

@@ -87,11 +87,8 @@ fn tell_of(
             world.send_later(second as u64 * SECOND_MS, &bodies);
         }
         world.run_to_rest().await.expect("it comes to rest");
-        let reason = |status: &Status| {
-            if let Status::Failed { reason, .. } = status { Some(reason.to_string()) } else { None }
-        };
-        let all = world.tables().tasks();
-        let failed = all.iter().filter_map(|task| Some((task.id.to_string(), reason(&task.status)?))).collect();
+        let failed = |task: Task| Some((task.id.to_string(), task.status.reason()?.to_string()));
+        let failed = world.tables().tasks().into_iter().filter_map(failed).collect();
         let (calls, broken) = (world.downstream.answered(), broken(&world, &sent));
         let told = notices(&world, &Destination::Notification(NotificationQueue::Default));
         Came { failed, calls, told, begun, broken }

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use groupage_core::domain::lock::{Bid, bid};
-use groupage_core::domain::task::Status;
 use groupage_tests::prelude::*;
 use groupage_tests::scenarios;
 
@@ -133,7 +132,7 @@ async fn in_two_shards(world: &World, count: usize) -> Vec<Target> {
 }
 
 fn waiting(world: &World) -> Vec<Target> {
-    let target = |task: Task| if let Status::Created { target } = task.status { Some(target) } else { None };
+    let target = |task: Task| task.status.waits_for().cloned();
     world.tables().tasks().into_iter().filter_map(target).collect()
 }
 

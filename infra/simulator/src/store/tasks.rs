@@ -95,18 +95,11 @@ impl Store {
 }
 
 fn target_of(task: &Task) -> Option<Target> {
-    match &task.status {
-        Status::Created { target } => Some(target.clone()),
-        Status::Scheduled { .. }
-        | Status::Queued
-        | Status::Batched { .. }
-        | Status::Succeeded { .. }
-        | Status::Failed { .. } => None,
-    }
+    task.status.waits_for().cloned()
 }
 
 fn is_scheduled(task: Option<&Task>) -> bool {
-    task.is_some_and(|task| matches!(task.status, Status::Scheduled { .. }))
+    task.is_some_and(|task| task.status.due().is_some())
 }
 
 fn waited(task: Option<&Task>) -> bool {
@@ -193,7 +186,7 @@ impl Tasks for Store {
         now: Timestamp,
     ) -> Result<Option<Waiting>> {
         let is_due = |_: &Option<Waiting>, task: Option<&Task>| {
-            task.is_some_and(|task| matches!(task.status, Status::Scheduled { due, .. } if due <= now))
+            task.and_then(|task| task.status.due()).is_some_and(|due| due <= now)
         };
         let was_scheduled = is_scheduled(self.task_now(id).await?.as_ref());
         let waits =

@@ -83,6 +83,21 @@ impl Status {
         }
     }
 
+    /// Returns the Target of the batch that it waits for.
+    pub const fn waits_for(&self) -> Option<&Target> {
+        if let Self::Created { target } = self { Some(target) } else { None }
+    }
+
+    /// Returns the time that it waits for.
+    pub const fn due(&self) -> Option<Timestamp> {
+        if let Self::Scheduled { due, .. } = self { Some(*due) } else { None }
+    }
+
+    /// Returns why it failed.
+    pub const fn reason(&self) -> Option<&Reason> {
+        if let Self::Failed { reason, .. } = self { Some(reason) } else { None }
+    }
+
     /// What became of it, if nothing more will happen to it.
     pub const fn outcome(&self) -> Option<Outcome> {
         match self {

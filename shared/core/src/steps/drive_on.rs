@@ -42,14 +42,8 @@ pub enum Next {
 pub async fn drive_on<S: Tasks + Batches>(store: &S, env: &impl Env, found: Vec<Found>) -> Vec<Result<Next, Error>> {
     let named: BTreeMap<BatchId, Target> = found
         .iter()
-        .filter_map(|(task, target)| match &task.status {
-            task::Status::Batched { batch } => Some((batch.clone(), target.clone())),
-            task::Status::Scheduled { .. }
-            | task::Status::Queued
-            | task::Status::Created { .. }
-            | task::Status::Succeeded { .. }
-            | task::Status::Failed { .. } => None,
-        })
+        .filter(|(task, _)| !task.status.is_settled())
+        .filter_map(|(task, target)| Some((task.status.batch()?.clone(), target.clone())))
         .collect();
     let batches: BTreeMap<BatchId, Result<Batch, Error>> = stream::iter(named)
         .map(|(id, target)| async move {

@@ -40,15 +40,8 @@ impl World {
 
     /// If a call settled the task, whether it failed.
     pub(super) fn failed_in_a_call(&self, task: u8) -> Option<bool> {
-        match self.tasks.get(&task)?.status {
-            Status::Succeeded { .. } => Some(false),
-            Status::Failed { batch: Some(_), .. } => Some(true),
-            Status::Scheduled { .. }
-            | Status::Queued
-            | Status::Created { .. }
-            | Status::Batched { .. }
-            | Status::Failed { batch: None, .. } => None,
-        }
+        let status = &self.tasks.get(&task)?.status;
+        status.batch().and(status.outcome()).map(|outcome| outcome == Outcome::Failed)
     }
 
     /// Whether nobody is lost, once everybody has done what they had to.

@@ -81,10 +81,7 @@ impl Row {
     /// The task as the index of waiting tasks shows it, with its shard.
     pub fn indexed(&self, lagging: bool) -> Option<(Target, Candidate)> {
         let task = self.shown(lagging)?;
-        match &task.status {
-            task::Status::Created { target } => Some((target.clone(), task.candidate())),
-            _ => None,
-        }
+        task.status.waits_for().map(|target| (target.clone(), task.candidate()))
     }
 
     fn write(&mut self, task: Task, lags: bool) {

@@ -48,30 +48,16 @@ pub(super) struct StoredTask {
 
 impl StoredTask {
     pub(super) fn of(task: &Task) -> Self {
-        let scheduled = match &task.status {
-            Status::Scheduled { target, due } => Some((target.clone(), *due)),
-            Status::Queued
-            | Status::Created { .. }
-            | Status::Batched { .. }
-            | Status::Succeeded { .. }
-            | Status::Failed { .. } => None,
-        };
-        let filed = scheduled.as_ref().map(|(_, due)| Filed { at: *due, id: task.id.clone() });
-        let (grouped_by, not_before) = scheduled.unzip();
-        let (target, reason) = match &task.status {
-            Status::Created { target } => (Some(target.clone()), None),
-            Status::Scheduled { .. } | Status::Queued | Status::Batched { .. } | Status::Succeeded { .. } => {
-                (None, None)
-            }
-            Status::Failed { reason, .. } => (None, Some(reason.clone())),
-        };
+        let not_before = task.status.due();
+        let filed = not_before.map(|due| Filed { at: due, id: task.id.clone() });
+        let grouped_by = if let Status::Scheduled { target, .. } = &task.status { Some(target.clone()) } else { None };
         Self {
             id: task.id.clone(),
             status: match &task.status {
                 Status::Created { .. } => task.traits.waiting_word(),
                 other => other.word().to_owned(),
             },
-            target,
+            target: task.status.waits_for().cloned(),
             batch_id: task.status.batch().cloned(),
             round: task.round,
             attempts: task.attempts,
@@ -80,7 +66,7 @@ impl StoredTask {
             created_at: task.created_at,
             waits_since: task.waits_since,
             bytes: payload_bytes(&task.payload),
-            reason,
+            reason: task.status.reason().cloned(),
             item: task.item.clone(),
             event: task.event.clone(),
             lane: task.lane.clone(),

@@ -15,7 +15,6 @@ use super::cas::{Outcome, Tries, handle};
 use super::election_messages::{election_messages, elections};
 use super::{CONCURRENCY, Error};
 use crate::domain::failed::Refused;
-use crate::domain::task::Status;
 use crate::domain::{Candidate, Failed, Shard, Target, Task, TaskId};
 use crate::ports::{Env, Failures, Freshness, Lanes, Outbox, Stored, Tasks, send_all};
 use crate::routes::{Assigned, Routes};
@@ -94,15 +93,8 @@ impl<S: Tasks + Failures + Lanes, Q: Outbox, E: Env> Failing<'_, S, Q, E> {
             let retry = match task.retried(target.clone(), lane.as_ref(), self.env.now()) {
                 Ok(retry) => retry,
                 Err(why) => {
-                    let waits = match &task.status {
-                        // The process that retried it before may have died before it asked for a leader.
-                        Status::Created { target } => Some((target.clone(), task.candidate())),
-                        Status::Scheduled { .. }
-                        | Status::Queued
-                        | Status::Batched { .. }
-                        | Status::Succeeded { .. }
-                        | Status::Failed { .. } => None,
-                    };
+                    // The process that retried it before may have died before it asked for a leader.
+                    let waits = task.status.waits_for().map(|target| (target.clone(), task.candidate()));
                     return Ok(Tried { outcome: Err(why), waits });
                 }
             };

@@ -3,7 +3,6 @@
 use super::Record;
 use crate::domain::lane::Order;
 use crate::domain::rest::{Rest, Stage};
-use crate::domain::task::Status;
 use crate::domain::when::When;
 use crate::domain::{ListId, Shard, Target, Task, TaskMessage};
 
@@ -69,13 +68,6 @@ impl Opened {
 /// The message that asked for a task.
 pub(super) fn message_of(task: Task) -> TaskMessage {
     let Task { id, payload, item, event, expires_at, status, trace, .. } = task;
-    let not_before = match status {
-        Status::Scheduled { due, .. } => Some(When::At(due)),
-        Status::Queued
-        | Status::Created { .. }
-        | Status::Batched { .. }
-        | Status::Succeeded { .. }
-        | Status::Failed { .. } => None,
-    };
-    TaskMessage { id, payload, item, list: None, event, not_before, expires_at: expires_at.map(When::At), trace }
+    let [not_before, expires_at] = [status.due(), expires_at].map(|at| at.map(When::At));
+    TaskMessage { id, payload, item, list: None, event, not_before, expires_at, trace }
 }
