@@ -4,11 +4,11 @@ use anyhow::Result;
 use groupage_core::domain::id::{Target, TaskId, TrackerId};
 use groupage_core::domain::time::Timestamp;
 use groupage_core::routes::Routes;
-use groupage_core::steps::cancel::{Each, Waits};
-use serde::Serialize;
+use groupage_core::steps::cancel::Waits;
 
+use crate::done::Done;
 use crate::failed::target;
-use crate::output::{Ending, Output, after_step, grouped, summary};
+use crate::output::{Ending, Output, after_step};
 use crate::stack::{self, Access};
 
 /// What the examples teach.
@@ -41,24 +41,6 @@ pub struct Args {
     tracker: Option<TrackerId>,
 }
 
-/// What became of the tasks.
-#[derive(Debug, Default, Serialize)]
-struct Report {
-    /// Tasks that were named or found.
-    tasks: u64,
-    /// Those that are cancelled, by this call or before.
-    cancelled: u64,
-    /// Those that are not, and why.
-    refused: Vec<NotDone>,
-}
-
-/// A task that is not cancelled.
-#[derive(Debug, Serialize)]
-struct NotDone {
-    id: TaskId,
-    why: String,
-}
-
 /// This many tasks are cancelled at once.
 const AT_ONCE: usize = 100;
 
@@ -67,7 +49,7 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
     let connection = stack::open(name).await?;
     let access = Access::to(&connection);
     let routes = stack::remote_steps(&connection)?.routes.current().await?;
-    let mut report = Report::default();
+    let mut report = Done::default();
     for ids in options.ids.chunks(AT_ONCE) {
         report.add(access.cancelling().cancel(&routes, ids).await, *output);
     }
@@ -77,21 +59,14 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
     if let Some(tracker) = &options.tracker {
         cancel_tracker(&access, &routes, tracker, &mut report, *output).await?;
     }
-    output.result(&report, || {
-        summary([
-            ("tasks", grouped(report.tasks)),
-            ("cancelled", grouped(report.cancelled)),
-            ("not", grouped(report.refused.len() as u64)),
-        ])
-    });
-    Ok(if report.refused.is_empty() { Ending::Well } else { Ending::Badly })
+    Ok(report.print(["tasks", "cancelled"], *output))
 }
 
 async fn cancel_target(
     access: &Access,
     routes: &Routes,
     target: &Target,
-    report: &mut Report,
+    report: &mut Done,
     output: Output,
 ) -> Result<()> {
     let mut waits = Waits::of(routes, target);
@@ -105,7 +80,7 @@ async fn cancel_tracker(
     access: &Access,
     routes: &Routes,
     tracker: &TrackerId,
-    report: &mut Report,
+    report: &mut Done,
     output: Output,
 ) -> Result<()> {
     let mut after = None;
@@ -117,25 +92,6 @@ async fn cancel_tracker(
         after = came.next;
         if after.is_none() {
             return Ok(());
-        }
-    }
-}
-
-impl Report {
-    /// Counts what became of some, and says why some are not cancelled.
-    fn add(&mut self, each: Each, output: Output) {
-        for (id, outcome) in each {
-            self.tasks += 1;
-            let why = match outcome {
-                Ok(Ok(())) => {
-                    self.cancelled += 1;
-                    continue;
-                }
-                Ok(Err(refused)) => refused.to_string(),
-                Err(error) => error.to_string(),
-            };
-            output.not_done(&id, &why);
-            self.refused.push(NotDone { id, why });
         }
     }
 }

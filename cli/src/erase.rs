@@ -5,10 +5,10 @@ use anyhow::{Result, anyhow};
 use groupage_core::domain::{Target, TaskId, TrackerId};
 use groupage_core::routes::Routes;
 use groupage_core::steps::erase::{self, Whose};
-use serde::Serialize;
 
+use crate::done::Done;
 use crate::failed::target;
-use crate::output::{Ending, Output, after_step, grouped, summary};
+use crate::output::{Ending, Output, after_step};
 use crate::stack::{self, Access};
 
 /// What the examples teach.
@@ -61,24 +61,6 @@ pub struct Export {
     id: TaskId,
 }
 
-/// What became of the tasks.
-#[derive(Debug, Default, Serialize)]
-struct Report {
-    /// Tasks that were named or found.
-    tasks: u64,
-    /// Those that are erased, by this call or before.
-    erased: u64,
-    /// Those that are not, and why.
-    refused: Vec<NotDone>,
-}
-
-/// A task that is not erased.
-#[derive(Debug, Serialize)]
-struct NotDone {
-    id: TaskId,
-    why: String,
-}
-
 /// This many tasks are erased at once.
 const AT_ONCE: usize = 100;
 
@@ -92,30 +74,12 @@ pub async fn run(options: &Args, name: Option<&str>, output: &Output) -> Result<
         output.result(&ids, || ids.iter().map(|id| format!("{id}\n")).collect::<String>());
         return Ok(Ending::Well);
     }
-    let mut report = Report { tasks: ids.len() as u64, ..Report::default() };
+    let mut report = Done::default();
     for ids in ids.chunks(AT_ONCE) {
         let each = access.erasing().erase(&routes, ids).await;
-        for (id, outcome) in each.map_err(|error| after_step(error.into(), ": repeat the command"))? {
-            let why = match outcome {
-                Ok(Ok(())) => {
-                    report.erased += 1;
-                    continue;
-                }
-                Ok(Err(refused)) => refused.to_string(),
-                Err(error) => error.to_string(),
-            };
-            output.not_done(&id, &why);
-            report.refused.push(NotDone { id, why });
-        }
+        report.add(each.map_err(|error| after_step(error.into(), ": repeat the command"))?, *output);
     }
-    output.result(&report, || {
-        summary([
-            ("tasks", grouped(report.tasks)),
-            ("erased", grouped(report.erased)),
-            ("not", grouped(report.refused.len() as u64)),
-        ])
-    });
-    Ok(if report.refused.is_empty() { Ending::Well } else { Ending::Badly })
+    Ok(report.print(["tasks", "erased"], *output))
 }
 
 /// The tasks that are meant.

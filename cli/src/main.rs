@@ -20,6 +20,7 @@ mod cancel;
 mod check;
 mod console;
 mod doctor;
+mod done;
 mod erase;
 mod failed;
 mod feed;

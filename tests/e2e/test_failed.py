@@ -68,7 +68,7 @@ def test_what_waits_is_cancelled_and_what_comes_after_it_goes_on(run, downstream
     stack.send([entry("dropped", n) for n in (2, 3)])
     waits("dropped-2"), waits("dropped-3")
     cancelled = stack.groupage("cancel", "dropped-2", "--json")
-    assert json.loads(cancelled)["cancelled"] == 1
+    assert json.loads(cancelled)["done"] == 1
     status, answer = api.call("POST", "/tasks/cancellations", {"ids": ["dropped-2", "dropped-3", "nobody"]})
     assert (status, answer["done"], len(answer["refused"])) == (200, ["dropped-2", "dropped-3"], 1)
     assert stack.groupage("status", "task", "dropped-2").splitlines()[1].split()[1] == "cancelled"

@@ -123,7 +123,7 @@ def test_a_task_is_cancelled_while_its_batchs_window_is_open(stack):
     stack.says("status", "task", "open-1", text="cancelled")
     stack.says("status", "task", "open-0", text="in a batch")
     told = json.loads(stack.groupage("--json", "cancel", "--target", "slow:t3"))
-    assert told == {"tasks": 3, "cancelled": 3, "refused": []}
+    assert told == {"tasks": 3, "done": 3, "refused": []}
 
 
 def test_an_order_key_that_stopped_is_shown(stack):

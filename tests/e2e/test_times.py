@@ -90,7 +90,7 @@ def test_members_of_a_batch_that_waits_are_cancelled(run, downstream, api):
     stack.eventually("them to be in a batch", lambda: states() == ["batched"] * 3, states)
     cancel = lambda: api.call("POST", "/tasks/cancellations", {"ids": ["flood-1"]})[1]
     stack.eventually("its batch to be closed", lambda: cancel()["done"] == ["flood-1"], cancel)
-    assert json.loads(stack.groupage("cancel", "flood-1", "--json"))["cancelled"] == 1
+    assert json.loads(stack.groupage("cancel", "flood-1", "--json"))["done"] == 1
     assert api.call("POST", "/tasks/cancellations", {"ids": ["flood-1", "flood-2"]})[1]["done"] == ["flood-1", "flood-2"]
     assert states() == ["batched", "cancelled", "cancelled"]
     stack.groupage("resume", "--target", "parcels:hold")
@@ -118,7 +118,7 @@ def test_the_tasks_of_a_tracker_that_wait_are_cancelled_whatever_they_wait_for(r
     assert (counted["succeeded"], counted["failed"]) == (0, 4), counted
     # By the command: nothing is left to cancel.
     report = json.loads(stack.groupage("cancel", "--tracker", "fair", "--json"))
-    assert (report["tasks"], report["cancelled"]) == (0, 0), report
+    assert (report["tasks"], report["done"]) == (0, 0), report
     stack.groupage("resume", "--target", "parcels:fair")
     stack.eventually("the other", lambda: stack.status("unfair") == "succeeded", lambda: stack.status("unfair"))
     assert loaded(downstream, "fair") == ["unfair"]

@@ -15,7 +15,8 @@ use groupage_core::steps::failed::{Each, Search};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use crate::output::{self, Ending, Output, after_step, grouped, style, summary};
+use crate::done::Done;
+use crate::output::{self, Ending, Output, after_step, grouped, style};
 use crate::sheet::{Cell, Moment, Sheet, Tone};
 use crate::stack::{self, Access};
 pub use args::{Args, moment, target};
@@ -86,25 +87,6 @@ fn print(some: &[Shown], output: Output) {
     }
 }
 
-/// What became of the tasks.
-#[derive(Debug, Default, Serialize)]
-struct Report {
-    /// Tasks that were named or found.
-    tasks: u64,
-    /// Those of which it was done.
-    done: u64,
-    /// Those of which it was not, and why.
-    refused: Vec<NotDone>,
-    seconds: f64,
-}
-
-/// A task of which it was not done.
-#[derive(Debug, Serialize)]
-struct NotDone {
-    id: TaskId,
-    why: String,
-}
-
 /// What is done with tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
@@ -173,7 +155,7 @@ impl Doing {
             return self.only_list(chosen).await;
         }
         let (began, bar) = (Instant::now(), bar());
-        let mut report = Report::default();
+        let mut report = Done::default();
         if chosen.all {
             let mut search = Search::new(&self.routes, &chosen.filter.wanted(), System.now())?;
             while let Some(page) = search.next(&self.access.failing(), at_once(chosen.rate)).await? {
@@ -186,9 +168,12 @@ impl Doing {
             }
         }
         bar.finish_and_clear();
-        report.seconds = began.elapsed().as_secs_f64();
-        self.output.result(&report, || report.text(self.act));
-        Ok(if report.refused.is_empty() { Ending::Well } else { Ending::Badly })
+        report.seconds = Some(began.elapsed().as_secs_f64());
+        let done = match self.act {
+            Act::Retry => "run again",
+            Act::Drop => "taken off the list",
+        };
+        Ok(report.print(["failed tasks", done], self.output))
     }
 
     async fn only_list(&self, chosen: &Chosen) -> Result<Ending> {
@@ -212,47 +197,20 @@ impl Doing {
     }
 
     /// Does some at once, and then waits for as long as the rate asks for.
-    async fn some(&self, ids: &[TaskId], rate: Option<u64>, report: &mut Report, bar: &ProgressBar) -> Result<()> {
+    async fn some(&self, ids: &[TaskId], rate: Option<u64>, report: &mut Done, bar: &ProgressBar) -> Result<()> {
         let began = Instant::now();
         let failing = self.access.failing();
         let each: Each = match self.act {
             Act::Retry => failing.retry(&self.routes, ids).await?,
             Act::Drop => failing.unfile(ids).await,
         };
-        for (id, outcome) in each {
-            report.tasks += 1;
-            match outcome {
-                Ok(Ok(())) => report.done += 1,
-                Ok(Err(refused)) => report.not(id, &refused, self.output),
-                Err(error) => report.not(id, &error, self.output),
-            }
-        }
+        report.add(each, self.output);
         bar.set_position(report.tasks);
         if let Some(rate) = rate {
             let least = Duration::from_secs_f64(ids.len() as f64 / rate as f64);
             tokio::time::sleep(least.saturating_sub(began.elapsed())).await;
         }
         Ok(())
-    }
-}
-
-impl Report {
-    fn not(&mut self, id: TaskId, why: &dyn std::error::Error, output: Output) {
-        let why = why.to_string();
-        output.not_done(&id, &why);
-        self.refused.push(NotDone { id, why });
-    }
-
-    fn text(&self, act: Act) -> String {
-        let done = match act {
-            Act::Retry => "run again",
-            Act::Drop => "taken off the list",
-        };
-        summary([
-            ("failed tasks", grouped(self.tasks)),
-            (done, grouped(self.done)),
-            ("not", grouped(self.refused.len() as u64)),
-        ])
     }
 }
 

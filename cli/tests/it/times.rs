@@ -29,7 +29,7 @@ fn the_tasks_of_a_tracker_are_cancelled_and_its_sender_hears_of_it() {
     for n in 0..3 {
         stand.wait_until(&format!("counted-{n}"), "scheduled");
     }
-    assert_eq!(stand.json(&["cancel", "--tracker", "autumn"])["cancelled"], 3);
+    assert_eq!(stand.json(&["cancel", "--tracker", "autumn"])["done"], 3);
     // The sender waits until all are settled, and hears of them.
     let (code, report) = counting.report();
     assert_eq!((code, &report["tracked"]["failed"]), (Some(1), &3.into()), "{report}");
