@@ -222,7 +222,7 @@ async fn hold<B: Backend>(backend: &B, scope: Scope, pause: Pause) -> Result<Jso
 async fn resume<B: Backend>(backend: &B, scope: Scope) -> Result<Json<Calls>, Problem> {
     let routes = known(backend, &scope).await?;
     let resumed = backend.holding().resume(&scope).await?;
-    if let Some(route) = routes.get(&scope.route()) {
+    if let Some(route) = scope.route().and_then(|route| routes.get(&route)) {
         let Stack { store, queues, env, .. } = backend.stack();
         Waker::new(store, queues, env, route).wake_behind(&scope).await?;
     }
@@ -236,6 +236,6 @@ fn shown<B: Backend>(backend: &B, gate: &Gate) -> Json<Calls> {
 /// Only calls of routes that are in force are held back: nobody would look at another gate.
 async fn known<B: Backend>(backend: &B, scope: &Scope) -> Result<Arc<Routes>, Problem> {
     let routes = pushed(&backend.stack().routes).await?;
-    let known = routes.filter(|routes| routes.get(&scope.route()).is_some());
+    let known = routes.filter(|routes| scope.route().and_then(|route| routes.get(&route)).is_some());
     known.ok_or_else(|| Problem::new(Kind::NotFound, "no route in force has this name"))
 }

@@ -69,7 +69,7 @@ pub async fn pause(options: &Pause, name: Option<&str>, output: &Output) -> Resu
 pub async fn resume(options: &Resume, name: Option<&str>, output: &Output) -> Result<Ending> {
     let (access, scope, routes) = open(&options.whose, name).await?;
     let resumed = access.holding().resume(&scope).await.map_err(again)?;
-    if let Some(route) = routes.get(&scope.route()) {
+    if let Some(route) = scope.route().and_then(|route| routes.get(&route)) {
         access.waker(route).wake_behind(&scope).await.map_err(again)?;
     }
     show(&access, &scope, &resumed, output);
@@ -80,8 +80,7 @@ async fn open(whose: &Whose, name: Option<&str>) -> Result<(Access, Scope, Arc<R
     let connection = stack::open(name).await?;
     let routes = stack::remote_steps(&connection)?.routes.current().await?;
     let scope = whose.scope()?;
-    let route = scope.route();
-    if routes.get(&route).is_none() {
+    if let Some(route) = scope.route().filter(|route| routes.get(route).is_none()) {
         return Err(anyhow!("no route is named `{route}`"));
     }
     Ok((Access::to(&connection), scope, routes))

@@ -88,10 +88,10 @@ pub fn pace(tracker: &Tracker, done: u64, missing: u64, now: Timestamp) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use groupage_core::domain::gate::Of;
+    use groupage_core::domain::gate::Scope;
     use groupage_core::domain::tracker::Options;
     use groupage_core::domain::{
-        BatchId, Candidate, NotificationQueue, Reason, Results, Round, Target, TaskId, TrackerId,
+        BatchId, Candidate, NotificationQueue, Reason, Results, Round, RouteName, Target, TaskId, TrackerId,
     };
 
     use super::*;
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_batch_that_is_held_does_not_say_that_its_call_failed() {
         let batch = Batch::express(BatchId::new("b"), Target::new("r:t"), &[], Timestamp(1)).paused(Timestamp(9));
-        let held = Why::Held { of: Of::Route, since: Timestamp(1), reason: None };
+        let held = Why::Held { of: Scope::Route(RouteName::new("r")), since: Timestamp(1), reason: None };
         let retry = Why::Retry { at: Timestamp(9) };
         assert_eq!(super::batch(&batch, Some(&held)), "held: a person holds its calls back");
         assert_eq!(super::batch(&batch, Some(&retry)), "held back: it was not called yet");

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 pub use groupage_aws::dollars::grouped;
 use groupage_core::domain::Timestamp;
-use groupage_core::domain::gate::Of;
+use groupage_core::domain::gate::Scope;
 use groupage_core::domain::time::DAY_MS;
 use groupage_core::domain::why::Why;
 
@@ -57,9 +57,10 @@ pub fn counted(number: usize, are_all: bool) -> String {
 
 /// What something waits for, to be read behind "waits for".
 pub fn why(why: &Why, now: Timestamp) -> String {
-    let whose = |of: &Of| match of {
-        Of::Route => "its route",
-        Of::Target => "its Target",
+    let whose = |of: &Scope| match of {
+        Scope::Route(_) => "its route".to_owned(),
+        Scope::Target(_) => "its Target".to_owned(),
+        Scope::Limit(limit) => format!("the limit {limit}"),
     };
     match why {
         Why::NotBefore { due } => format!("its time: not before {} ({})", clock(*due), relative(*due, now)),
@@ -146,6 +147,8 @@ pub fn obeys(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use groupage_core::domain::id::{LimitName, RouteName};
+
     use super::*;
 
     #[test]
@@ -181,9 +184,12 @@ mod tests {
         let said = |reason| why(&reason, now);
         assert_eq!(said(Why::Window { until: Timestamp(3_500) }), "more tasks: its batch's window is open for 2.5 s");
         assert_eq!(said(Why::Window { until: now }), "its batch to be closed: the window is over");
-        let pause = Why::Pause { of: Of::Route, until: Timestamp(31_000) };
+        let pause = Why::Pause { of: Scope::Route(RouteName::new("r")), until: Timestamp(31_000) };
         assert_eq!(said(pause), "the end of a pause of its route, in 30 s");
-        assert_eq!(said(Why::Places { of: Of::Target, most: 1 }), "the one place in flight of its Target");
+        assert_eq!(
+            said(Why::Places { of: Scope::Limit(LimitName::new("gpu")), most: 1 }),
+            "the one place in flight of the limit gpu"
+        );
     }
 
     #[test]

@@ -120,6 +120,7 @@ def test_who_makes_calls_takes_tickets_at_gates(template):
         for route, may in (("labels", True), ("parcels", False)):
             keys = {"dynamodb_LeadingKeys": [key.format(route)]}
             assert worker.may("dynamodb:UpdateItem", locks, **keys) == may, (key, route)
+    assert worker.may("dynamodb:UpdateItem", locks, dynamodb_LeadingKeys=["#limit:tokens"]), "of several routes"
 
 
 def test_only_an_eraser_erases(template):

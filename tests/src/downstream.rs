@@ -76,15 +76,15 @@ impl Scripted {
         self.answered().into_iter().map(|(seen, _)| seen).collect()
     }
 
-    /// The calls that were in flight when each began, itself first, of the batch's route, the latest before others;
-    /// calls of one batch count as one.
+    /// The calls that were in flight when each began, itself first, the latest before others; calls of one batch count
+    /// as one.
     pub fn in_flight(&self) -> Vec<Vec<Seen>> {
         let (ledger, ended) = (self.ledger(), self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone());
         let beside = |n: usize| {
             let lasts = |m: &usize| ended.get(m).is_none_or(|end| *end > ledger[n].at);
             let mut batches = BTreeSet::new();
-            let of_route = (0..=n).rev().filter(lasts).map(|m| &ledger[m]).filter(|seen| seen.route == ledger[n].route);
-            of_route.filter(|seen| batches.insert(batch_of(&seen.key))).cloned().collect()
+            let others = (0..=n).rev().filter(lasts).map(|m| &ledger[m]);
+            others.filter(|seen| batches.insert(batch_of(&seen.key))).cloned().collect()
         };
         (0..ledger.len()).map(beside).collect()
     }

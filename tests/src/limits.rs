@@ -7,8 +7,10 @@
 //! one, too.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use groupage_core::domain::gate;
+use groupage_core::domain::id::LimitName;
 use groupage_core::routes::Route;
 use tokio::time::Instant;
 
@@ -52,7 +54,7 @@ fn while_held(world: &World) -> Vec<String> {
     let holds: Vec<_> = world.store.inner().holds();
     let came = |(scope, from, end): &(Scope, _, Option<_>)| {
         let (heeded, end) = (heeded_from(world, *from), end.map_or(u64::MAX, moment));
-        let calls = world.downstream.ledger().into_iter().filter(|seen| seen.route == scope.route());
+        let calls = world.downstream.ledger().into_iter().filter(|seen| Some(&seen.route) == scope.route().as_ref());
         let calls = calls.filter(|seen| (heeded + 1..end).contains(&moment(seen.at)));
         calls.map(|seen| format!("limits hold: {} was called while {scope:?} was held", seen.key)).collect::<Vec<_>>()
     };
@@ -78,22 +80,57 @@ fn loosest<L: Ord>(
     loosest
 }
 
+/// The same for the calls of all these routes together.
+fn loosest_of<'a, L: Ord>(
+    world: &World,
+    routes: impl Iterator<Item = &'a RouteName>,
+    between: (u64, u64),
+    limit: impl Fn(&Route) -> Option<L>,
+) -> Option<L> {
+    let routes: BTreeSet<&RouteName> = routes.collect();
+    let limits = routes.into_iter().map(|route| loosest(world, route, between, &limit)).collect::<Option<Vec<L>>>()?;
+    limits.into_iter().max()
+}
+
+/// The limits that routes share in any version of the routes file, each with the routes that ever name it.
+fn named(world: &World) -> BTreeMap<LimitName, BTreeSet<RouteName>> {
+    let mut found: BTreeMap<LimitName, BTreeSet<RouteName>> = BTreeMap::new();
+    for (_, known) in world.versions() {
+        for (route, named) in known[0].iter().flat_map(|route| route.named.iter().map(move |named| (route, named))) {
+            found.entry(named.name.clone()).or_default().insert(route.name.clone());
+        }
+    }
+    found
+}
+
+/// What a limit of this name lets the calls of a route through, if the route names it.
+fn shared_by(route: &Route, name: &LimitName) -> Option<gate::Limits> {
+    route.named.iter().find(|named| named.name == *name).map(|named| named.limits)
+}
+
 fn too_many_at_once(world: &World) -> Vec<String> {
     let at = |seen: &Seen| world.env.moment(seen.at).0;
-    let mut broken = Vec::new();
+    let (mut broken, named) = (Vec::new(), named(world));
     for beside in world.downstream.in_flight() {
         let [begun, ..] = beside.as_slice() else { continue };
         let target = Target::of(&begun.route, &begun.target);
-        let of_target: Vec<&Seen> = beside.iter().filter(|seen| seen.target == begun.target).collect();
+        let of_route: Vec<&Seen> = beside.iter().filter(|seen| seen.route == begun.route).collect();
+        let of_target: Vec<&Seen> = of_route.iter().filter(|seen| seen.target == begun.target).copied().collect();
         let of = |calls: &[&Seen], limit: &dyn Fn(&Route) -> Option<usize>| {
             // Where there was no limit yet, the gate counted nobody: of those that began since then it did.
             (1..=calls.len()).any(|count| {
-                let since = at(calls[count - 1]);
-                loosest(world, &begun.route, (since, at(begun)), limit).is_some_and(|limit| count > limit)
+                let (since, routes) = (at(calls[count - 1]), calls[..count].iter().map(|seen| &seen.route));
+                loosest_of(world, routes, (since, at(begun)), limit).is_some_and(|limit| count > limit)
             })
         };
-        if of(&beside.iter().collect::<Vec<_>>(), &|route| route.in_flight) {
-            broken.push(format!("limits hold: {} calls in flight with {}", beside.len(), begun.key));
+        if of(&of_route, &|route| route.in_flight) {
+            broken.push(format!("limits hold: {} calls in flight with {}", of_route.len(), begun.key));
+        }
+        for (name, routes) in named.iter().filter(|(_, routes)| routes.contains(&begun.route)) {
+            let of_all: Vec<&Seen> = beside.iter().filter(|seen| routes.contains(&seen.route)).collect();
+            if of(&of_all, &|route| shared_by(route, name)?.in_flight) {
+                broken.push(format!("limits hold: {} calls in flight of {name} with {}", of_all.len(), begun.key));
+            }
         }
         if of(&of_target, &|route| route.for_target(&target).in_flight) {
             broken.push(format!("limits hold: {} calls in flight for {target} with {}", of_target.len(), begun.key));
@@ -103,33 +140,42 @@ fn too_many_at_once(world: &World) -> Vec<String> {
 }
 
 fn too_often(world: &World) -> Vec<String> {
-    let mut calls: BTreeMap<(RouteName, Option<String>), Vec<u64>> = BTreeMap::new();
+    let named = named(world);
+    let mut calls: BTreeMap<Scope, Vec<(u64, RouteName)>> = BTreeMap::new();
     for seen in world.downstream.ledger() {
         let at = world.env.moment(seen.at).0;
-        for target in [None, Some(seen.target)] {
-            calls.entry((seen.route.clone(), target)).or_default().push(at);
+        let of_route = [Scope::Target(Target::of(&seen.route, &seen.target)), Scope::Route(seen.route.clone())];
+        let shared = named.iter().filter(|(_, routes)| routes.contains(&seen.route));
+        for scope in of_route.into_iter().chain(shared.map(|(name, _)| Scope::Limit(name.clone()))) {
+            calls.entry(scope).or_default().push((at, seen.route.clone()));
         }
     }
-    let mut broken = Vec::new();
-    for ((route, target), calls) in calls {
-        let target = target.map(|target| Target::of(&route, &target));
-        // The greatest rate is the smallest gap.
-        let rate = |route: &Route| {
-            let rates = target.as_ref().map_or(route.rates, |target| route.for_target(target).rates);
-            rates.even().gap_ms().map(Reverse)
+    let too_near = |(scope, calls): (Scope, Vec<(u64, RouteName)>)| {
+        let rates = |route: &Route| match &scope {
+            Scope::Route(_) => Some(route.rates),
+            Scope::Target(target) => Some(route.for_target(target).rates),
+            Scope::Limit(name) => shared_by(route, name).map(|limits| limits.rates),
         };
-        broken.extend(nearer_than(world, &calls, |between| Some(loosest(world, &route, between, rate)?.0)));
-    }
-    broken
+        nearer_than(world, &calls, rates)
+    };
+    calls.into_iter().flat_map(too_near).collect()
 }
 
-/// Calls that came nearer to each other than the gap between them that held then.
-fn nearer_than(world: &World, calls: &[u64], gap_ms: impl Fn((u64, u64)) -> Option<u64>) -> Vec<String> {
+/// Calls that came nearer to each other than these rates of their routes allowed then.
+fn nearer_than(
+    world: &World,
+    calls: &[(u64, RouteName)],
+    rates: impl Fn(&Route) -> Option<gate::Rates>,
+) -> Vec<String> {
     // From the gate to the call a process claims, reads its members and looks at the gate again.
     let slack_ms = 8 * world.setting().latency_ms;
+    // The greatest rate is the smallest gap.
+    let gap_ms = |route: &Route| rates(route)?.even().gap_ms().map(Reverse);
     let early = |from: usize, to: usize| {
-        let gap_ms = gap_ms((calls[from], calls[to]));
-        gap_ms.is_some_and(|gap_ms| calls[to] + slack_ms < calls[from] + gap_ms * (to - from) as u64)
+        let ((begun, _), (ended, _)) = (&calls[from], &calls[to]);
+        let routes = calls[from..=to].iter().map(|(_, route)| route);
+        let gap_ms = loosest_of(world, routes, (*begun, *ended), gap_ms);
+        gap_ms.is_some_and(|Reverse(gap_ms)| ended + slack_ms < begun + gap_ms * (to - from) as u64)
     };
     let pairs = (0..calls.len()).flat_map(|from| (from + 1..calls.len()).map(move |to| (from, to)));
     pairs
@@ -150,6 +196,7 @@ fn during_a_pause(world: &World) -> Vec<String> {
             let concerned = match &scope {
                 Scope::Route(route) => *route == seen.route,
                 Scope::Target(target) => *target == Target::of(&seen.route, &seen.target),
+                Scope::Limit(_) => false,
             };
             if concerned && at > heeded && at < *until {
                 broken.push(format!("limits hold: {} was called at {at}, in the pause until {until}", seen.key));

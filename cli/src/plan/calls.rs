@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use groupage_core::domain::gate::{Admission, Asks, Class, Limits, Of, Scope, Unit};
+use groupage_core::domain::gate::{Admission, Asks, Class, Limits, Scope, Unit};
 use groupage_core::domain::{BatchId, Gate, Target, Timestamp};
 use groupage_core::routes::Routes;
 
@@ -26,15 +26,14 @@ pub fn begin(routes: &Routes, batches: &mut [Batch], call_ms: u64) {
                 Unit::Bytes => batch.bytes,
                 Unit::Weight => batch.weight,
             };
-            let limits = |of, limits: Limits| Limits {
-                share: route.share(of, &batch.target, batch.priority),
-                rates: limits.rates.costing(cost),
-                ..limits
+            let of_call = |(scope, limits): (Scope, Limits)| {
+                let share = route.share(&scope, &batch.target, batch.priority);
+                (scope, Limits { share, rates: limits.rates.costing(cost), ..limits })
             };
-            vec![
-                (Scope::Target(batch.target.clone()), limits(Of::Target, route.limits_of(&batch.target))),
-                (Scope::Route(route.name.clone()), limits(Of::Route, route.limits())),
-            ]
+            let own = (Scope::Target(batch.target.clone()), route.limits_of(&batch.target));
+            let of_all = (Scope::Route(route.name.clone()), route.limits());
+            let named = route.named.iter().map(|named| (Scope::Limit(named.name.clone()), named.limits));
+            [own, of_all].into_iter().chain(named).map(of_call).collect()
         });
         calls.come(Timestamp(batch.ended_ms), n);
         calls.batches.push(Comer {

@@ -49,6 +49,8 @@ impl Paused {
         let (route, target) = match scope {
             Scope::Route(route) => (Some(route.to_string()), None),
             Scope::Target(target) => (None, Some(target.to_string())),
+            // It is never paused.
+            Scope::Limit(_) => (None, None),
         };
         Self { route, target, since: Moment(since), reason }
     }

@@ -81,6 +81,8 @@ impl Shown {
         let (route, target) = match scope {
             Scope::Route(route) => (Some(route.to_string()), None),
             Scope::Target(target) => (None, Some(target.to_string())),
+            // It is never paused.
+            Scope::Limit(_) => (None, None),
         };
         Self {
             route,

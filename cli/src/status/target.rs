@@ -4,7 +4,7 @@ use anyhow::Result;
 use groupage_aws::System;
 use groupage_console::states;
 use groupage_console::words::{counted, moment, why};
-use groupage_core::domain::gate::Of;
+use groupage_core::domain::gate::Scope;
 use groupage_core::domain::{BatchId, Lock, Shard, Target, Timestamp};
 use groupage_core::ports::{Env, Locks, Tasks};
 use groupage_core::routes::Routes;
@@ -141,9 +141,10 @@ fn sheet(one: &OneTarget, now: Timestamp) -> Sheet {
     });
     let gates = one.gates.iter().map(|seen| {
         let standing = seen.gate.call_state(now);
-        let whose = match seen.of {
-            Of::Route => "its route",
-            Of::Target => "this Target",
+        let whose = match &seen.of {
+            Scope::Route(_) => "its route".to_owned(),
+            Scope::Target(_) => "this Target".to_owned(),
+            Scope::Limit(limit) => format!("the limit {limit}"),
         };
         vec![whose.into(), Cell::new(states::standing(&standing, now), tone(&standing))]
     });

@@ -14,13 +14,14 @@ use crate::view::ROOT;
 /// Whose calls a form names.
 pub fn scope(fields: &Fields) -> Result<Scope, Refused> {
     Scope::of_key(text(fields, "gate"))
+        .filter(|scope| scope.route().is_some())
         .ok_or_else(|| Refused::Field("the form names no route and no Target".to_owned()))
 }
 
 /// A form that holds calls back, or one that lets them go on.
 pub fn form(visit: &Visit<'_>, scope: &Scope, gates: &[Seen], now: Timestamp) -> Markup {
     let gate = scope.key();
-    let own = gates.iter().find(|seen| seen.of == scope.of());
+    let own = gates.iter().find(|seen| seen.of == *scope);
     let is_held = own.is_some_and(|seen| matches!(seen.gate.call_state(now), CallState::Held { .. }));
     let is_closed = own.is_some_and(|seen| seen.closed(now).is_some());
     let fields = vec![("act".to_owned(), "pause".to_owned()), ("gate".to_owned(), gate.clone())];
@@ -41,8 +42,9 @@ pub fn form(visit: &Visit<'_>, scope: &Scope, gates: &[Seen], now: Timestamp) ->
 
 /// Does it. A call that is being made ends as ever.
 pub async fn perform(visit: &Visit<'_>, scope: &Scope, held: Option<&str>) -> Result<Report, Trouble> {
-    let Some(route) = visit.routes()?.get(&scope.route()) else {
-        return Err(Trouble::Unknown(format!("no route is named {}", scope.route())));
+    let routes = visit.routes()?;
+    let Some(route) = scope.route().and_then(|route| routes.get(&route)) else {
+        return Err(Trouble::Unknown(format!("{} is of no route", scope.key())));
     };
     let (gate, what) = match held {
         Some(reason) => {

@@ -29,6 +29,12 @@ pub async fn show(visit: &Visit<'_>) -> Result<Page, Trouble> {
             let scope = Scope::Route(route.name.clone());
             forms.push((route.name.clone(), hold::form(visit, &scope, &[seen], visit.now)));
         }
+        for named in route.named.iter().filter(|_| spending.affords_one()) {
+            let seen = visit.looking().named_gate(named).await?;
+            let shared =
+                html! { (id(named.name.as_str())) ": " (rate(&seen)) "; in flight " (places(&seen, visit.now)) };
+            rows.push(("limit that it shares", shared));
+        }
         shown.push((route.name.clone(), rows));
     }
     let in_force = stored.as_ref().map(|stored| {

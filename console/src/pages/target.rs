@@ -1,6 +1,6 @@
 //! One Target: what waits, why, its leader, its open batch, and the gates before its calls.
 
-use groupage_core::domain::gate::{CallState, Of, Scope};
+use groupage_core::domain::gate::{CallState, Scope};
 use groupage_core::domain::why::Seen;
 use groupage_core::domain::{Target, Timestamp};
 use groupage_core::steps::look::{OneShard, OneTarget};
@@ -84,9 +84,10 @@ fn leader(shard: &OneShard, now: Timestamp) -> Option<(&'static str, Markup)> {
 /// What lets calls through, and what holds them back.
 pub fn gates(gates: &[Seen], now: Timestamp) -> Markup {
     let rows = gates.iter().map(|seen| {
-        let whose = match seen.of {
-            Of::Route => "all calls of the route",
-            Of::Target => "calls for this Target",
+        let whose = match &seen.of {
+            Scope::Route(_) => "all calls of the route".to_owned(),
+            Scope::Target(_) => "calls for this Target".to_owned(),
+            Scope::Limit(limit) => format!("the limit {limit}"),
         };
         vec![html! { (whose) }, places(seen, now), rate(seen), standing(seen, now)]
     });
@@ -155,6 +156,7 @@ fn waiting(one: &OneTarget) -> Markup {
 #[cfg(test)]
 mod tests {
     use groupage_core::domain::gate::{Limits, Rate, Rates};
+    use groupage_core::domain::id::LimitName;
     use groupage_core::domain::{BatchId, Gate};
 
     use super::*;
@@ -166,7 +168,7 @@ mod tests {
         gate.permits.leases.insert(BatchId::new("b"), Timestamp(2_000));
         gate.permits.leases.insert(BatchId::new("gone"), now);
         let seen = Seen {
-            of: Of::Route,
+            of: Scope::Limit(LimitName::new("tokens")),
             limits: Limits {
                 in_flight: Some(2),
                 rates: Rates::of([Rate { amount: 10, ..Rate::every(1_000) }]),

@@ -66,7 +66,7 @@ pub const ROWS: [Row; 25] = [
     ),
     ("an outage", "24 hours; `retry.give_up_after_s` allows {} days", &[(Field("Retry", "give_up_after_s"), 86_400)]),
     (
-        "limits of a route",
+        "limits of a route, and those that routes share",
         "{} calls in flight, {} calls a second; in practice some dozens of calls a second",
         &[(Field("CallLimits", "in_flight_per_target"), 1), (Field("CallLimits", "calls_per_second"), 1)],
     ),

@@ -5,6 +5,7 @@ mod express;
 mod fan_out;
 mod kept;
 mod list;
+mod named;
 mod order;
 mod pushes;
 mod shards;
@@ -171,7 +172,10 @@ impl Chaos {
         routes.push_str(&shards.map(shards::Random::route).unwrap_or_default());
         let mut dice = StdRng::seed_from_u64(seed ^ 0x007A_26E7);
         routes.push_str(&targets::of(&mut dice, order.is_none()).unwrap_or_default());
-        let is_alone = fan_out.is_none() && callers.is_empty() && stream.is_none();
+        let mut dice = StdRng::seed_from_u64(seed ^ 0x0001_1317);
+        let shared = named::of(&mut dice, &routes).filter(|_| order.is_none() && shards.is_none());
+        let is_alone = shared.is_none() && fan_out.is_none() && callers.is_empty() && stream.is_none();
+        let routes = shared.unwrap_or(routes);
         pushes::of(&mut StdRng::seed_from_u64(seed ^ 0x0009_C5E5), &routes, is_alone, &mut setting);
         Self { setting, routes, events, fan_out, callers, stream, temper, held_at, sent }
     }

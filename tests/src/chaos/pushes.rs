@@ -5,6 +5,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
 use super::LIMITS;
+use super::named::{self, NAMING, with_line};
 use crate::scenario::OTHERS;
 use crate::setting::Setting;
 
@@ -44,7 +45,8 @@ pub(super) fn of(dice: &mut StdRng, routes: &str, is_alone: bool, setting: &mut 
         let change = CHANGES[dice.random_range(0..CHANGES.len())];
         match change {
             Change::Limits => {
-                let limits = LIMITS.choose(dice).copied().unwrap_or_default();
+                let limits = if named::is_in(&routes) { NAMING.choose(dice) } else { LIMITS.choose(dice) };
+                let limits = limits.copied().unwrap_or_default();
                 routes = with_line(&routes, "    limits: ", limits);
                 push(dice, &routes);
             }
@@ -77,12 +79,6 @@ pub(super) fn of(dice: &mut StdRng, routes: &str, is_alone: bool, setting: &mut 
             Change::Plain | Change::Renamed | Change::Removed => {}
         }
     }
-}
-
-/// The same file with another value after this beginning of a line.
-fn with_line(routes: &str, begin: &str, value: &str) -> String {
-    let other = |line: &str| if line.starts_with(begin) { format!("{begin}{value}\n") } else { format!("{line}\n") };
-    routes.lines().map(other).collect()
 }
 
 /// The same file for workers that pull, if its downstream is called, or the other way round.

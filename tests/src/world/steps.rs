@@ -81,7 +81,8 @@ impl World {
     pub(crate) async fn let_go_as(&self, process: &Process, scope: &Scope) -> Result<Gate, Error> {
         let (store, outbox) = (&Faulty::new(&self.store, process), &Faulty::new(&self.queues, process));
         let resumed = Holding { store, env: process.env() }.resume(scope).await?;
-        if let Some(route) = self.known()[0].get(&scope.route()) {
+        let known = self.known();
+        if let Some(route) = scope.route().and_then(|route| known[0].get(&route)) {
             Waker::new(store, outbox, process.env(), route).wake_behind(scope).await?;
         }
         Ok(resumed)

@@ -22,6 +22,7 @@ mod held;
 mod late;
 mod leader;
 mod lists;
+mod named;
 mod order;
 mod outages;
 mod overload;

@@ -219,15 +219,16 @@ pub struct OfOutage {
 
 /// The notice of an outage behind the gate of this scope.
 pub fn of_outage(scope: &Scope, entry: &OutboxEntry, event: Event) -> CloudEvent<OfOutage> {
-    let target = match scope {
-        Scope::Route(_) => None,
-        Scope::Target(target) => Some(target.value().to_owned()),
+    let (route, target) = match scope {
+        Scope::Route(route) => (route.clone(), None),
+        Scope::Target(target) => (target.route(), Some(target.value().to_owned())),
+        // It has no breaker.
+        Scope::Limit(limit) => (RouteName::new(limit.as_str()), None),
     };
     let (word, kind) = match event {
         Event::Began => ("began", OUTAGE_BEGAN),
         Event::Ended => ("ended", OUTAGE_ENDED),
     };
-    let route = scope.route();
     CloudEvent {
         specversion: "1.0",
         id: format!("outage/{}/{}/{word}", scope.key(), entry.since.0),

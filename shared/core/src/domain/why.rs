@@ -1,7 +1,7 @@
 //! Why something waits, as people are told. It is decided from what was read, and nothing is decided from it.
 
 use super::batch::{Batch, FollowUp, Status};
-use super::gate::{CallState, Gate, Limits, Of};
+use super::gate::{CallState, Gate, Limits, Scope};
 use super::id::SessionId;
 use super::lock::Lock;
 use super::outcome::Reason;
@@ -45,7 +45,7 @@ pub enum Why {
     /// A person holds calls back.
     Held {
         /// Whose.
-        of: Of,
+        of: Scope,
         /// Since when.
         since: Timestamp,
         /// What the person said.
@@ -54,7 +54,7 @@ pub enum Why {
     /// The downstream counts as away: one call at a time probes it.
     Away {
         /// Whose calls were not answered.
-        of: Of,
+        of: Scope,
         /// Since when.
         since: Timestamp,
         /// Why the last one failed.
@@ -65,21 +65,21 @@ pub enum Why {
     /// The downstream asked for a pause.
     Pause {
         /// Whose calls are held back.
-        of: Of,
+        of: Scope,
         /// When it ends.
         until: Timestamp,
     },
     /// All places in flight are taken.
     Places {
         /// Whose places.
-        of: Of,
+        of: Scope,
         /// How many there are.
         most: usize,
     },
     /// The rate: its ticket's time has not come.
     Rate {
         /// At which gate.
-        of: Of,
+        of: Scope,
         /// The ticket's time.
         at: Timestamp,
     },
@@ -103,7 +103,7 @@ pub enum Why {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Whose calls it counts.
-    pub of: Of,
+    pub of: Scope,
     /// What it lets through.
     pub limits: Limits,
     /// The gate.
@@ -113,7 +113,7 @@ pub struct Seen {
 impl Seen {
     /// What holds all of its calls back, limits apart.
     pub fn closed(&self, now: Timestamp) -> Option<Why> {
-        let of = self.of;
+        let of = self.of.clone();
         match self.gate.call_state(now) {
             CallState::Held { since, reason } => Some(Why::Held { of, since, reason }),
             CallState::Away { since, reason, next_probe } => Some(Why::Away { of, since, reason, next_probe }),
@@ -135,13 +135,13 @@ impl Seen {
             .iter()
             .filter(|(id, lease)| **lease > now && batch.is_none_or(|batch| batch.id != **id));
         if let Some(most) = limits.in_flight.filter(|most| others.count() >= *most) {
-            return Some(Why::Places { of: *of, most });
+            return Some(Why::Places { of: of.clone(), most });
         }
-        let ticket = batch.and_then(|batch| batch.ticket).filter(|ticket| ticket.of == *of)?;
+        let ticket = batch.and_then(|batch| batch.ticket).filter(|ticket| ticket.of == of.of())?;
         let cost = |of| batch.map_or(1, |batch| batch.cost(of));
         let rate = Limits { in_flight: None, rates: limits.rates.costing(cost), ..*limits };
         let at = gate.time_of(ticket.number, rate, now, now)?;
-        Some(Why::Rate { of: *of, at })
+        Some(Why::Rate { of: of.clone(), at })
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use crate::domain::batch::Claim;
     use crate::domain::gate::{BreakerPolicy, Flow, OPENS_AFTER, RateLimiter, Rates, Ticket, WaitQueue};
-    use crate::domain::id::{BatchId, Fence, Round, Seq, Target, TaskId, WorkflowId};
+    use crate::domain::id::{BatchId, Fence, Round, RouteName, Seq, Target, TaskId, WorkflowId};
     use crate::domain::lock::Holder;
     use crate::domain::outcome::{Failure, Fault, Results};
     use crate::domain::task::Candidate;
@@ -216,7 +216,11 @@ mod tests {
         open().frozen(open().members)
     }
 
-    fn seen(of: Of, limits: Limits, gate: Gate) -> Seen {
+    fn route() -> Scope {
+        Scope::Route(RouteName::new("r"))
+    }
+
+    fn seen(of: Scope, limits: Limits, gate: Gate) -> Seen {
         Seen { of, limits, gate }
     }
 
@@ -231,8 +235,8 @@ mod tests {
         let called = frozen().claimed(Claim { session: session.clone() });
         assert_eq!(waits(&called), Some(Why::Call { session }));
         assert_eq!(waits(&called.paused(Timestamp(1_001))), Some(Why::Retry { at: Timestamp(1_001) }));
-        let paused = seen(Of::Route, Limits::default(), Gate { paused_until: Timestamp(2_000), ..Gate::default() });
-        let pause = Why::Pause { of: Of::Route, until: Timestamp(2_000) };
+        let paused = seen(route(), Limits::default(), Gate { paused_until: Timestamp(2_000), ..Gate::default() });
+        let pause = Why::Pause { of: route(), until: Timestamp(2_000) };
         assert_eq!(
             called.paused(Timestamp(1_001)).waits_for(&[paused], NOW),
             Some(pause),
@@ -253,12 +257,12 @@ mod tests {
         rate.reserve(&limits.rates, Timestamp(1_000));
         let gate = Gate { queue, rate, ..Gate::default() };
         let other = |lease| gate.clone().with(BatchId::new("other"), lease);
-        let batch = Batch { ticket: Some(Ticket { of: Of::Route, number: 20, attempts: 0 }), ..frozen() };
-        let why = |gate: Gate| batch.waits_for(&[seen(Of::Route, limits, gate)], NOW);
+        let batch = Batch { ticket: Some(Ticket { of: route().of(), number: 20, attempts: 0 }), ..frozen() };
+        let why = |gate: Gate| batch.waits_for(&[seen(route(), limits, gate)], NOW);
         let paused = Gate { paused_until: Timestamp(1_001), ..other(Timestamp(1_001)) };
-        assert_eq!(why(paused), Some(Why::Pause { of: Of::Route, until: Timestamp(1_001) }));
-        assert_eq!(why(other(Timestamp(1_001))), Some(Why::Places { of: Of::Route, most: 1 }));
-        assert_eq!(why(other(NOW)), Some(Why::Rate { of: Of::Route, at: Timestamp(2_950) }), "that lease is over");
+        assert_eq!(why(paused), Some(Why::Pause { of: route(), until: Timestamp(1_001) }));
+        assert_eq!(why(other(Timestamp(1_001))), Some(Why::Places { of: route(), most: 1 }));
+        assert_eq!(why(other(NOW)), Some(Why::Rate { of: route(), at: Timestamp(2_950) }), "that lease is over");
         let own = Gate::default().with(batch.id.clone(), Timestamp(2_000));
         assert_eq!(why(own), Some(Why::Handler), "the permit is its own, and it has no ticket of the queue");
     }
@@ -268,8 +272,8 @@ mod tests {
         let limits = Limits { in_flight: Some(1), ..Limits::default() };
         let held = Gate::default().held(Some("deploy".to_owned()), NOW).unwrap();
         let reason = Some("deploy".to_owned());
-        let why = frozen().waits_for(&[seen(Of::Route, limits, held)], NOW);
-        assert_eq!(why, Some(Why::Held { of: Of::Route, since: NOW, reason }));
+        let why = frozen().waits_for(&[seen(route(), limits, held)], NOW);
+        assert_eq!(why, Some(Why::Held { of: route(), since: NOW, reason }));
         let (key, failure) = (
             BatchId::new("k"),
             Failure { reason: Reason::new("http_503"), retry_after_ms: None, fault: Fault::Downstream },
@@ -278,16 +282,16 @@ mod tests {
         let failed = |gate: Gate| gate.failed((&key, &key), &failure, policy, NOW).0.unwrap_or(gate);
         let away = (0..OPENS_AFTER).fold(Gate::default(), |gate, _| failed(gate));
         let waits = frozen().claimed(Claim { session: SessionId::new("r/s") }).paused(Timestamp(2_000));
-        let why = waits.waits_for(&[seen(Of::Target, limits, away)], NOW);
-        assert!(matches!(why, Some(Why::Away { of: Of::Target, since: NOW, .. })), "{why:?}");
+        let why = waits.waits_for(&[seen(Scope::Target(Target::new("r:t")), limits, away)], NOW);
+        assert!(matches!(why, Some(Why::Away { of: Scope::Target(_), since: NOW, .. })), "{why:?}");
     }
 
     #[test]
     fn a_batch_that_is_pulled_waits_at_no_worker_while_its_route_is_paused() {
         let paused = Gate { paused_until: Timestamp(1_001), ..Gate::default() };
-        let gates = [seen(Of::Target, Limits::default(), paused)];
+        let gates = [seen(Scope::Target(Target::new("r:t")), Limits::default(), paused)];
         let why = Batch { pulled: true, ..frozen() }.waits_for(&gates, NOW);
-        assert_eq!(why, Some(Why::Pause { of: Of::Target, until: Timestamp(1_001) }));
+        assert_eq!(why, Some(Why::Pause { of: Scope::Target(Target::new("r:t")), until: Timestamp(1_001) }));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::body::MAX_BODY_BYTES;
 use super::downstream::{self, Downstream, HeaderValue, Http, Secret};
 use super::{Expression, Route, Routes, Settings};
 use crate::domain::batch;
+use crate::domain::gate::{Rates, Unit};
 use crate::domain::id::RouteName;
 use crate::domain::task_message::MAX_MESSAGE_BYTES;
 
@@ -143,12 +144,18 @@ fn never_so(route: &Route) -> Vec<(&'static str, String)> {
         found.push(("limits.in_flight", what));
     }
     let of_targets = route.targets.iter().map(|one| one.settings.in_flight).chain([route.usual().in_flight]);
-    let counts_calls = of_targets.chain([route.in_flight]).any(|most| most.is_some());
+    let of_named = route.named.iter().map(|named| named.limits.in_flight);
+    let counts_calls = of_targets.chain([route.in_flight]).chain(of_named).any(|most| most.is_some());
     if route.keep_timed_out_ms > 0 && !counts_calls {
         let what = "no call counts as in flight without `in_flight` or `in_flight_per_target`";
         found.push(("limits.keep_timed_out_s", what.to_owned()));
     }
-    if route.shares() && !route.is_limited() {
+    let is_weighed = |rates: &Rates| rates.iter().any(|rate| rate.of == Unit::Weight);
+    if !route.weighs() && route.named.iter().any(|named| is_weighed(&named.limits.rates)) {
+        let what = "a named limit counts weight, and without `batch.weight` each task of this route weighs 1";
+        found.push(("limits", what.to_owned()));
+    }
+    if route.shares() && !route.is_limited() && route.named.is_empty() {
         let what = "no calls of different Targets wait for each other without `in_flight` or `calls_per_second`";
         found.push(("limits.share", what.to_owned()));
     }

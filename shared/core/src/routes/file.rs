@@ -1,6 +1,6 @@
 //! The routes file as it is written: the types its JSON Schema is generated from.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -12,6 +12,7 @@ use super::downstream::Downstream;
 use super::expression::Expression;
 use super::limited::Limited;
 use super::limits::CallLimits;
+use super::named::{self, Named, RouteLimits};
 use super::targets::{self, Settings, a_second};
 use super::traits::Reads;
 use super::{Error, Ordered, Route, Routes, mistake};
@@ -35,6 +36,10 @@ pub struct File {
     /// Version of this format.
     #[allow(dead_code, reason = "read and checked by its type")]
     version: Limited<1, 1>,
+    /// Limits that routes share, each by its name.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, named::Entry>")]
+    limits: named::ByName,
     /// A task takes the first route whose `when` holds.
     #[schemars(length(min = 1))]
     #[schemars(with = "Vec<RouteEntry>")]
@@ -83,9 +88,9 @@ struct RouteEntry {
     /// When and how often to try again, and for how long.
     #[serde(default)]
     retry: Retry,
-    /// When a call may start.
+    /// When a call may start: limits of its own, or a list of these and of the names of limits that it shares.
     #[serde(default)]
-    limits: CallLimits,
+    limits: RouteLimits,
     /// What happens to a batch that the downstream refuses as a whole.
     #[serde(default)]
     on_reject: OnReject,
@@ -286,15 +291,15 @@ impl File {
                 return Err(whole(format!("route `{}` {what}", entry.name)));
             }
             let has_rate = || {
-                let CallLimits { calls_per_second_per_target: of_one, .. } = entry.limits;
+                let CallLimits { calls_per_second_per_target: of_one, .. } = entry.limits.own;
                 of_one.is_some() || entry.targets.iter().any(targets::Entry::has_rate)
             };
-            if let Some(what) = entry.limits.refusal() {
+            if let Some(what) = entry.limits.own.refusal() {
                 return Err(whole(format!("route `{}` has {what}", entry.name)));
             }
-            let in_flight = entry.limits.in_flight.map(|_| "in_flight");
-            let of_all =
-                in_flight.or_else(|| entry.limits.rates(&batch::Limits::default()).map(|(field, _)| field).next());
+            let in_flight = entry.limits.own.in_flight.map(|_| "in_flight");
+            let named = || entry.limits.names.first().map(|name| name.value.as_str());
+            let of_all = in_flight.or_else(|| entry.limits.own.rate_field()).or_else(named);
             if let Some(field) = of_all.filter(|_| has_rate()) {
                 let what =
                     "`calls_per_second_per_target`: a batch that waits for its route would miss its Target's time";
@@ -315,31 +320,45 @@ impl File {
                 return Err(whole(format!("two routes are named `{}`", entry.name)));
             }
         }
-        let compiled = |entry: Spanned<RouteEntry>| entry.value.compile(entry.referenced.line());
-        Ok(Routes { routes: self.routes.into_iter().map(compiled).collect(), gone: Vec::new() })
+        let limits_of: Vec<_> = self.routes.iter().map(|one| (&one.value.limits, one.value.batch_limits())).collect();
+        let all = named::compile(&self.limits, &limits_of)?;
+        let compiled = |entry: Spanned<RouteEntry>| -> Result<Route, Error> {
+            let named = entry.value.limits.named(&all)?;
+            Ok(entry.value.compile(entry.referenced.line(), named))
+        };
+        let mut routes = self.routes.into_iter().map(compiled).collect::<Result<Vec<_>, _>>()?;
+        named::level_leases(&mut routes);
+        Ok(Routes { routes, gone: Vec::new() })
     }
 }
 
 impl RouteEntry {
-    fn compile(self, line: u64) -> Route {
+    /// How much one call carries, within no rate's burst yet.
+    fn batch_limits(&self) -> batch::Limits {
+        batch::Limits {
+            max_items: usize::try_from(self.batch.max_items.0).unwrap_or(usize::MAX),
+            max_bytes: self.batch.max_bytes.0,
+            wait_ms: self.batch.wait_ms.0,
+            min_items: self.batch.min_items.and_then(|least| usize::try_from(least.0).ok()),
+            quiet_ms: self.batch.quiet_ms.map(|quiet| quiet.0),
+            max_weight: self.batch.max_weight.map(|most| most.0),
+            closes: self.batch.close_when.is_some(),
+            collapses: self.collapse.is_some(),
+            urgent_first: self.priority.is_some(),
+        }
+    }
+
+    fn compile(self, line: u64, named: Vec<Named>) -> Route {
         let mut usual = Settings {
-            batch: batch::Limits {
-                max_items: usize::try_from(self.batch.max_items.0).unwrap_or(usize::MAX),
-                max_bytes: self.batch.max_bytes.0,
-                wait_ms: self.batch.wait_ms.0,
-                min_items: self.batch.min_items.and_then(|least| usize::try_from(least.0).ok()),
-                quiet_ms: self.batch.quiet_ms.map(|quiet| quiet.0),
-                max_weight: self.batch.max_weight.map(|most| most.0),
-                closes: self.batch.close_when.is_some(),
-                collapses: self.collapse.is_some(),
-                urgent_first: self.priority.is_some(),
-            },
+            batch: self.batch_limits(),
             closing: self.batch.close_at,
-            in_flight: self.limits.in_flight_per_target.and_then(|limit| usize::try_from(limit.0).ok()),
-            rates: self.limits.calls_per_second_per_target.map(a_second).unwrap_or_default(),
+            in_flight: self.limits.own.in_flight_per_target.and_then(|limit| usize::try_from(limit.0).ok()),
+            rates: self.limits.own.calls_per_second_per_target.map(a_second).unwrap_or_default(),
         };
-        let rates = Rates::of(self.limits.rates(&usual.batch).map(|(_, rate)| rate));
-        usual.batch = usual.batch.within(&rates);
+        let rates = Rates::of(self.limits.own.rates(&usual.batch).map(|(_, rate)| rate));
+        // One of all these has rates.
+        let bursts = named.iter().map(|named| named.limits.rates).find(|rates| !rates.is_none()).unwrap_or(rates);
+        usual.batch = usual.batch.within(&bursts);
         Route {
             name: self.name,
             line,
@@ -353,7 +372,7 @@ impl RouteEntry {
                 collapse: self.collapse,
                 priority: self.priority,
             },
-            targets: self.targets.into_iter().map(|one| one.compile(&usual, &rates)).collect(),
+            targets: self.targets.into_iter().map(|one| one.compile(&usual, &bursts)).collect(),
             usual,
             express: self.batch.express,
             body: self.downstream.body(),
@@ -366,11 +385,13 @@ impl RouteEntry {
                 longest_pause_ms: self.retry.longest_pause_s.0 * 1_000,
             },
             otherwise: Otherwise { outages: statuses(&self.retry.on), refusals: statuses(&self.retry.never) },
-            in_flight: self.limits.in_flight.and_then(|most| usize::try_from(most.0).ok()),
-            keep_timed_out_ms: self.limits.keep_timed_out_s.map_or(0, |seconds| seconds.0 * 1_000),
+            in_flight: self.limits.own.in_flight.and_then(|most| usize::try_from(most.0).ok()),
+            keep_timed_out_ms: self.limits.own.keep_timed_out_s.map_or(0, |seconds| seconds.0 * 1_000),
             rates,
-            sharing: self.limits.share,
-            pause: self.limits.pause,
+            named,
+            least_lease_ms: 0,
+            sharing: self.limits.own.share,
+            pause: self.limits.own.pause,
             on_reject: self.on_reject,
             notify: self.notify,
             keep_failed_ms: self.keep_failed_days.0 * DAY_MS,

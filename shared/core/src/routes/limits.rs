@@ -46,7 +46,7 @@ pub(super) struct CallLimits {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "Rate")]
 #[serde(deny_unknown_fields)]
-struct RateEntry {
+pub(super) struct RateEntry {
     /// Units that calls may take in a window. Calls are at most 1,000 a second.
     amount: Limited<1, 1_000_000_000_000>,
     /// The window.
@@ -72,7 +72,7 @@ enum Window {
 
 impl RateEntry {
     /// Compiles it, with its default burst beside batches that are as large as this.
-    fn compile(self, batch: &batch::Limits) -> Rate {
+    pub(super) fn compile(self, batch: &batch::Limits) -> Rate {
         let (amount, of) = (self.amount.0, self.of);
         let largest = match of {
             Unit::Calls => 1,
@@ -111,13 +111,23 @@ impl CallLimits {
             [] | [_] => {}
         }
         let all: Vec<Rate> = self.rates(&batch::Limits::default()).map(|(_, rate)| rate).collect();
-        if all.iter().any(|rate| rate.of == Unit::Calls && rate.amount > rate.per_ms) {
-            return Some("`limits.rates` of over 1000 calls a second: a limit bears no more".to_owned());
-        }
-        let kinds: BTreeSet<(Unit, u64)> = all.iter().map(|rate| (rate.of, rate.per_ms)).collect();
-        let what = "has two rates of one unit and window, or over";
-        (kinds.len() < all.len() || all.len() > MOST_RATES).then(|| format!("`limits` that {what} {MOST_RATES}"))
+        refused(&all).map(|what| format!("`limits` with {what}"))
     }
+
+    /// Returns the field of the first rate of the whole route.
+    pub(super) fn rate_field(&self) -> Option<&'static str> {
+        self.rates(&batch::Limits::default()).map(|(field, _)| field).next()
+    }
+}
+
+/// Returns why one limit cannot have these rates; `None` if it can.
+pub(super) fn refused(rates: &[Rate]) -> Option<String> {
+    if rates.iter().any(|rate| rate.of == Unit::Calls && rate.amount > rate.per_ms) {
+        return Some("a rate of over 1000 calls a second: a limit bears no more".to_owned());
+    }
+    let kinds: BTreeSet<(Unit, u64)> = rates.iter().map(|rate| (rate.of, rate.per_ms)).collect();
+    let are_too_many = kinds.len() < rates.len() || rates.len() > MOST_RATES;
+    are_too_many.then(|| format!("two rates of one unit and window, or over {MOST_RATES}"))
 }
 
 /// Whose calls a `Retry-After` or an outage holds back.

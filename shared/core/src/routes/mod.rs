@@ -17,6 +17,7 @@ mod limited;
 mod limits;
 mod members;
 mod mistake;
+mod named;
 mod rendering;
 mod sharing;
 mod targets;
@@ -34,6 +35,7 @@ pub use downstream::{Downstream, HeaderValue, Http, Secret};
 pub use expression::Expression;
 pub use file::{File, Notify, OnReject, schema};
 pub use limits::Pause;
+pub use named::Named;
 use sharing::Sharing;
 pub use targets::Settings;
 
@@ -61,6 +63,11 @@ pub struct Error {
 
 /// The largest routes file, in bytes: the route table keeps it in one item.
 pub const MAX_FILE_BYTES: usize = 390_000;
+
+/// Added to a call's timeout for everything around it, in milliseconds: waiting for its time, recording the outcome.
+const MARGIN_MS: u64 = 10_000;
+/// A batch is taken apart for so long at most, in milliseconds: as long as the longest calls of other routes may take.
+const BISECTION_MS: u64 = 70_000;
 
 /// A checked routes file.
 #[derive(Clone, Debug)]
@@ -98,6 +105,10 @@ pub struct Route {
     pub keep_timed_out_ms: u64,
     /// The rates at which its calls start.
     pub rates: Rates,
+    /// The limits that it shares with other routes, in the order in which a call passes them.
+    pub named: Vec<Named>,
+    /// Its leases last at least so long, in milliseconds.
+    least_lease_ms: u64,
     sharing: Option<Sharing>,
     /// Whose calls a `Retry-After` holds back.
     pub pause: Pause,
@@ -206,6 +217,15 @@ impl Route {
     /// What its gate lets through.
     pub const fn limits(&self) -> Limits {
         Limits { in_flight: self.in_flight, rates: self.rates, share: None }
+    }
+
+    /// Returns how long all calls of a claim may take, and so how long its permits last if its worker dies: twice the
+    /// timeout, since a call whose secret was refused is made again with a newer one; and time to take a batch apart,
+    /// where the route says so. The timeout of a route that does not say is `patience_ms`.
+    pub fn lease_ms(&self, patience_ms: u64) -> u64 {
+        let calls_ms = 2 * self.downstream.timeout_ms().unwrap_or(patience_ms) + MARGIN_MS;
+        let apart_ms = if self.on_reject == OnReject::Bisect { BISECTION_MS } else { 0 };
+        calls_ms.max(apart_ms).max(self.least_lease_ms)
     }
 
     /// What a `Retry-After` that was answered to a call for `target` holds back.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Route;
 use super::expression::{Data, Expression};
 use crate::domain::Target;
-use crate::domain::gate::{Class, Limits, MOST_WEIGHT, Of, Share};
+use crate::domain::gate::{Class, Limits, MOST_WEIGHT, Scope, Share};
 
 /// How those that wait at a limit share it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -44,20 +44,22 @@ impl Route {
         self.sharing.is_some()
     }
 
-    /// The share that a batch of this priority has in the limits of its route or Target; `None`: nothing is limited, or
-    /// first come is first served.
-    pub fn share(&self, of: Of, target: &Target, priority: u8) -> Option<Share> {
+    /// The share that a batch of this priority has in the limits of its route or Target, or in a limit at which routes
+    /// take turns; `None`: nothing is limited, or first come is first served.
+    pub fn share(&self, of: &Scope, target: &Target, priority: u8) -> Option<Share> {
         let (class, whole) = (Class::of(priority), target.whole());
         let (is_limited, sharing) = match of {
-            Of::Route => (self.is_limited(), self.sharing.as_ref()),
-            Of::Target => (self.limits_of(target) != Limits::default(), None),
+            Scope::Route(_) => (self.is_limited(), self.sharing.as_ref()),
+            Scope::Target(_) => (self.limits_of(target) != Limits::default(), None),
+            Scope::Limit(_) => (true, self.sharing.as_ref()),
         };
         let by_target = sharing.map(|sharing| class.of_target(&whole, sharing.weight(&whole)));
         let by_class = || self.reads.priority.is_some().then(|| class.of_all());
-        by_target.or_else(by_class).filter(|_| is_limited)
+        let by_route = || matches!(of, Scope::Limit(_)).then(|| class.of_route(&self.name));
+        by_target.or_else(by_route).or_else(by_class).filter(|_| is_limited)
     }
 
-    /// Whether there is a limit for all calls.
+    /// Whether there is a limit of its own for all calls.
     pub(super) fn is_limited(&self) -> bool {
         self.limits() != Limits::default()
     }
@@ -65,7 +67,7 @@ impl Route {
 
 #[cfg(test)]
 mod tests {
-    use crate::domain::gate::{Class, Of, Share};
+    use crate::domain::gate::{Class, Scope, Share};
     use crate::domain::{RouteName, Target};
     use crate::routes::Routes;
 
@@ -76,7 +78,8 @@ mod tests {
 
     fn shares(limits: &str, priority: u8) -> [Option<Share>; 2] {
         let (routes, name) = (routes(&format!("{limits}\n    priority: p")).unwrap(), RouteName::new("a"));
-        [Of::Route, Of::Target].map(|of| routes.get(&name).unwrap().share(of, &Target::of(&name, "t"), priority))
+        let scopes = [Scope::Route(name.clone()), Scope::Target(Target::of(&name, "t"))];
+        scopes.map(|of| routes.get(&name).unwrap().share(&of, &Target::of(&name, "t"), priority))
     }
 
     #[test]
@@ -95,7 +98,7 @@ mod tests {
 
     fn share(limits: &str, target: &str) -> Option<Share> {
         let (routes, name) = (routes(limits).unwrap(), RouteName::new("a"));
-        routes.get(&name).unwrap().share(Of::Route, &Target::of(&name, target), 0)
+        routes.get(&name).unwrap().share(&Scope::Route(name.clone()), &Target::of(&name, target), 0)
     }
 
     #[test]

@@ -43,10 +43,12 @@ impl<S: Gates, E: Env> Holding<'_, S, E> {
             return Ok(Err(Refused::BadReason));
         }
         let reason = || reason.map(str::to_owned);
-        let of_route = Scope::Route(scope.route());
         match scope {
-            Scope::Route(_) => self.gatekeeper().turn(&of_route, |gate, now| gate.held(reason(), now)).await.map(Ok),
+            Scope::Route(_) | Scope::Limit(_) => {
+                self.gatekeeper().turn(scope, |gate, now| gate.held(reason(), now)).await.map(Ok)
+            }
             Scope::Target(target) => {
+                let of_route = Scope::Route(target.route());
                 let held = |gate: &Gate, now| gate.target_held(target, reason(), now);
                 let route = self.gatekeeper().turn(&of_route, held).await?;
                 let is_held = route.pauses.targets.contains_key(target);
@@ -64,7 +66,7 @@ impl<S: Gates, E: Env> Holding<'_, S, E> {
     /// As [`pause`](Self::pause).
     pub async fn resume(&self, scope: &Scope) -> Result<Gate, Error> {
         if let Scope::Target(target) = scope {
-            let of_route = Scope::Route(scope.route());
+            let of_route = Scope::Route(target.route());
             self.gatekeeper().turn(&of_route, |gate, _| gate.target_resumed(target)).await?;
         }
         self.gatekeeper().turn(scope, Gate::resumed).await
@@ -74,8 +76,8 @@ impl<S: Gates, E: Env> Holding<'_, S, E> {
     pub async fn show(&self, scope: &Scope) -> Result<Gate, Error> {
         let gate = self.store.gate(scope).await?;
         Ok(match scope {
-            Scope::Route(_) => gate,
-            Scope::Target(target) => gate.of_target(target, &self.store.gate(&Scope::Route(scope.route())).await?),
+            Scope::Route(_) | Scope::Limit(_) => gate,
+            Scope::Target(target) => gate.of_target(target, &self.store.gate(&Scope::Route(target.route())).await?),
         })
     }
 

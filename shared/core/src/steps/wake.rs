@@ -15,7 +15,6 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::admit::gates_of;
 use super::handle::PATIENCE_MS;
-use super::process::lease_ms;
 use super::{CONCURRENCY, Error};
 use crate::domain::batch::{Assumes, Batch, GRACE_MS, Status};
 use crate::domain::gate::{Admission, Gate, IN_PLACE_MS, Scope};
@@ -65,7 +64,7 @@ impl<'a, S: Store, Q: Outbox, E: Env> Waker<'a, S, Q, E> {
             waiting.extend(self.store.unfinished(&self.route.name, Look::at(part, later, MOST_READ)).await?.all());
         }
         let is_behind = |batch: &Batch| match scope {
-            Scope::Route(_) => true,
+            Scope::Route(_) | Scope::Limit(_) => true,
             Scope::Target(target) => batch.target.whole() == *target,
         };
         self.wake(&waiting, |batch, _| is_behind(batch)).await
@@ -105,7 +104,7 @@ impl<'a, S: Store, Q: Outbox, E: Env> Waker<'a, S, Q, E> {
             return Ok(None);
         }
         for (scope, limits) in gates_of(self.route, batch) {
-            let lease_until = now.plus_ms(lease_ms(self.route, PATIENCE_MS));
+            let lease_until = now.plus_ms(self.route.lease_ms(PATIENCE_MS));
             let gate = match self.gates.remove(&scope) {
                 Some(gate) => gate,
                 None => self.store.gate(&scope).await?,

@@ -11,7 +11,7 @@
 //!
 //! | rule removed | what a run then does |
 //! |---|---|
-//! | `GateAsRead`, `OthersPlaceStays`, `RenewedIsLater` | more calls are in flight than there are places |
+//! | `GateAsRead`, `OthersPlaceStays`, `RenewedIsLater`, `CountsAllRoutes` | more calls are in flight than there are places |
 //! | `StartReserved` | two calls are nearer to each other than the rate allows |
 //! | `LooksAgain`, `PauseForAll` | a call is made in a pause |
 //! | `TurnKept` | a batch is overtaken |

@@ -1,6 +1,8 @@
 //! What must hold, and the rules that keep it.
 
-use super::setting::{ALONE, APART, APIECE, ERROR, FOUR, KILLS, LEFT, PACED, PAIR, PAUSE, PLACE, RATE, SWEPT, Setting};
+use super::setting::{
+    ALONE, APART, APIECE, ERROR, FOUR, KILLS, LEFT, PACED, PAIR, PAUSE, PLACE, RATE, SHARED, SWEPT, Setting,
+};
 use crate::harness::claims::{promises, rules};
 
 promises! {
@@ -33,6 +35,8 @@ rules! { Setting;
     GateAsRead: PLACE => PlacesKept,
     /// A place of a dead worker is free when its lease is over.
     LeaseEnds: LEFT => InTime,
+    /// A limit that routes share counts the calls of all of them.
+    CountsAllRoutes: SHARED => PlacesKept,
     /// A place is kept for those that have waited for it.
     TurnKept: Setting { batches: &FOUR, ..PLACE } => FirstComeFirst,
     /// Who waits leaves a message that comes back.

@@ -47,6 +47,8 @@ pub struct Setting {
     pub gap_ms: Option<u64>,
     /// Calls of the route in flight.
     pub places: Option<u8>,
+    /// Whether odd Targets are of another route, with which the first one shares those limits.
+    pub shares: bool,
     /// Calls of each Target in flight.
     pub per_target: Option<u8>,
     /// Milliseconds between two calls of one Target.
@@ -76,9 +78,12 @@ pub struct Setting {
 impl Setting {
     /// The routes file of this setting.
     pub fn routes(&self) -> String {
+        let own = |limit: Option<String>| limit.filter(|_| !self.shares);
+        let places = self.places.map(|places| format!("in_flight: {places}"));
+        let rate = self.gap_ms.map(|gap_ms| format!("rates: [{{ amount: {}, per: second }}]", 1_000 / gap_ms));
         let limits: Vec<String> = [
-            self.gap_ms.map(|gap_ms| format!("calls_per_second: {}", 1_000 / gap_ms)),
-            self.places.map(|places| format!("in_flight: {places}")),
+            own(rate.clone()),
+            own(places.clone()),
             self.per_target.map(|places| format!("in_flight_per_target: {places}")),
             self.target_gap_ms.map(|gap_ms| format!("calls_per_second_per_target: {}", 1_000 / gap_ms)),
             Some("pause: route".to_owned()),
@@ -86,15 +91,24 @@ impl Setting {
         .into_iter()
         .flatten()
         .collect();
-        let (limits, on_reject) = (limits.join(", "), if self.bisects { "bisect" } else { "fail" });
+        let mut limits = format!("{{ {} }}", limits.join(", "));
+        let mut file = "version: 1\n".to_owned();
+        if self.shares {
+            let shared: Vec<String> = [rate, places].into_iter().flatten().collect();
+            file = format!("{file}limits: {{ shared: {{ {} }} }}\n", shared.join(", "));
+            limits = format!("[{limits}, shared]");
+        }
+        let routes = if self.shares { ["r", "s"].as_slice() } else { &["r"] };
+        routes.iter().fold(file + "routes:\n", |file, name| file + &self.route(name, &limits))
+    }
+
+    fn route(&self, name: &str, limits: &str) -> String {
+        let on_reject = if self.bisects { "bisect" } else { "fail" };
         format!(
-            r#"
-version: 1
-routes:
-  - name: r
+            r#"  - name: {name}
     target: k
     downstream: {{ http: {{ url: "http://downstream.invalid/", timeout_ms: 1000 }} }}
-    limits: {{ {limits} }}
+    limits: {limits}
     on_reject: {on_reject}
     retry: {{ attempts: {} }}
     notify: {{ success: none, failure: none, outage: none }}
@@ -108,7 +122,7 @@ routes:
         let Arrival { target, at_ms, members } = *self.batches.get(usize::from(n))?;
         let member = |m| Candidate { id: task_id(n, m), round: Round(0), bytes: 11, traits: Traits::default() };
         let members: Vec<Candidate> = (0..members).map(member).collect();
-        Some(Batch::express(batch_id(n), target_of(target), &members, Timestamp(BEGINS_MS + at_ms)))
+        Some(Batch::express(batch_id(n), self.target(target), &members, Timestamp(BEGINS_MS + at_ms)))
     }
 
     /// The task with this id, as its batch's table has it.
@@ -116,7 +130,12 @@ routes:
         let (n, _) = id.as_str().split_once('.')?;
         let target = self.batches.get(usize::from(n.parse::<u8>().ok()?))?.target;
         let payload = r#"{"k":"a"}"#.to_owned();
-        Some(Task::new(id.clone(), target_of(target), payload, String::new(), Timestamp(BEGINS_MS)))
+        Some(Task::new(id.clone(), self.target(target), payload, String::new(), Timestamp(BEGINS_MS)))
+    }
+
+    fn target(&self, n: u8) -> Target {
+        let route = if self.shares && n % 2 == 1 { "s" } else { "r" };
+        Target::of(&RouteName::new(route), &format!("k{n}"))
     }
 
     /// Whether calls of these kill their workers.
@@ -141,10 +160,6 @@ pub(super) fn number(key: &BatchId) -> u8 {
 
 pub(super) fn task_id(batch: u8, member: u8) -> TaskId {
     TaskId::new(format!("{batch}.{member}"))
-}
-
-fn target_of(n: u8) -> Target {
-    Target::of(&RouteName::new("r"), &format!("k{n}"))
 }
 
 const fn at(at_ms: u64) -> Arrival {
@@ -173,6 +188,7 @@ const CALM: Setting = Setting {
     batches: &[at(0), at(0)],
     gap_ms: None,
     places: None,
+    shares: false,
     per_target: None,
     target_gap_ms: None,
     mishaps: NONE,
@@ -199,6 +215,8 @@ const PLACES: Setting = Setting { name: "two places", places: Some(2), ..PLACE }
 const BOTH: Setting = Setting { name: "both gates", per_target: Some(1), ..RATE };
 /// Two Targets, and one call a second of each.
 const OF_EACH: Setting = Setting { name: "a rate of each Target", gap_ms: None, target_gap_ms: Some(1_000), ..RATE };
+/// One place that two routes share.
+pub(super) const SHARED: Setting = Setting { name: "a place that two routes share", shares: true, ..PLACE };
 /// A worker dies with its message, and leaves the place to its lease.
 pub(super) const LEFT: Setting =
     Setting { name: "a place that is left", mishaps: DEATH, forgets: true, by_ms: 30_000, ..PLACE };
@@ -256,7 +274,7 @@ pub(super) const APIECE: Setting = Setting {
 };
 
 /// What every check visits.
-pub(super) const QUICK: [Setting; 31] = [
+pub(super) const QUICK: [Setting; 34] = [
     RATE,
     PLACE,
     PLACES,
@@ -288,6 +306,9 @@ pub(super) const QUICK: [Setting; 31] = [
     with("a rate, and one that stands still", STALL, RATE),
     with("a place, and one that stands still", STALL, PLACE),
     with("both gates, and one that stands still", STALL, BOTH),
+    SHARED,
+    with("a place that two routes share, and a death", DEATH, SHARED),
+    Setting { name: "a rate that two routes share beside a place of each Target", shares: true, ..BOTH },
 ];
 
 /// What a long check visits as well.

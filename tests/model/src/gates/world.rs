@@ -165,6 +165,11 @@ impl World {
         if asker.without(Rule::LeaseEnds) {
             gate.permits.leases.values_mut().for_each(|lease| *lease = Timestamp(u64::MAX));
         }
+        if asker.without(Rule::CountsAllRoutes) && matches!(scope, Scope::Limit(_)) {
+            let target = |n: u8| asker.of.batches.get(usize::from(n)).map_or(0, |arrival| arrival.target);
+            let own = asker.batch.map(target);
+            gate.permits.leases.retain(|batch, _| own.is_none_or(|own| target(number(batch)) % 2 == own % 2));
+        }
         let has_session =
             asker.batch.is_some_and(|n| self.sessions.values().any(|session| session.claims.contains(&batch_id(n))));
         if asker.without(Rule::LooksAgain) && has_session {
@@ -240,7 +245,8 @@ impl World {
 
     /// A batch has got its turn at the last gate.
     fn arrives(&mut self, scope: &Scope, asker: Asker<'_>) {
-        if let (Scope::Route(_), Some(n)) = (scope, asker.batch)
+        if let Some(n) = asker.batch
+            && matches!((scope, asker.of.shares), (Scope::Route(_), false) | (Scope::Limit(_), true))
             && !self.arrived.iter().any(|(arrived, _)| *arrived == n)
         {
             self.arrived.push((n, self.now));

@@ -130,7 +130,9 @@ impl Gate {
         let mut next = self.written_for(batch);
         next.permits.expire(now);
         let share = limits.share();
-        let turn = next.turn_of(if goes_first { Asks::Again } else { asks }, share, paced, now);
+        // A permit that it has kept while it waited at a wider limit is no other batch's.
+        let keeps = asks == Asks::Anew && paced.rates.is_none() && next.counts(batch);
+        let turn = next.turn_of(if goes_first || keeps { Asks::Again } else { asks }, share, paced, now);
         if let Some(at) = next.waits_until(batch, turn, (limits, paced), lease_until, now) {
             return next.waits(turn, share, at, now);
         }

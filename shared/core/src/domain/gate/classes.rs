@@ -9,7 +9,7 @@
 //! one of a usual batch, its own or that of another Target with its weight.
 
 use super::queue::{MOST_FLOWS, MOST_WEIGHT, Share};
-use crate::domain::id::Target;
+use crate::domain::id::{RouteName, Target};
 
 /// How early batches go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,11 @@ impl Class {
     #[must_use]
     pub fn of_target(self, target: &Target, weight: u64) -> Share {
         Share::of(&self.names(target.as_str()), weight.min(MOST_WEIGHT) * self.turns(), self.most())
+    }
+
+    /// The share of the batches of a route that are of this class, where routes share.
+    pub fn of_route(self, route: &RouteName) -> Share {
+        Share::of(&self.names(route.as_str()), self.turns(), self.most())
     }
 
     fn names(self, of: &str) -> Vec<&str> {

@@ -30,7 +30,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use super::id::{BatchId, Revision, RouteName, SessionId, Target};
+use super::id::{BatchId, LimitName, Revision, RouteName, SessionId, Target, digest};
 use super::time::Timestamp;
 pub use admission::{Admission, Asks};
 pub use breaker::{Breaker, FailureClass, LONGEST_WAIT_MS, OPENS_AFTER, PROBE_PAUSES_MS};
@@ -50,6 +50,8 @@ pub enum Scope {
     Route(RouteName),
     /// The calls for one Target.
     Target(Target),
+    /// The calls of all routes that name this limit. It has permits and rates, and neither a breaker nor pauses.
+    Limit(LimitName),
 }
 
 impl Scope {
@@ -59,31 +61,39 @@ impl Scope {
         match self {
             Self::Route(route) => format!("#route:{route}"),
             Self::Target(target) => format!("#target:{target}"),
+            Self::Limit(limit) => format!("#limit:{limit}"),
         }
     }
 
-    /// Whose calls these are, or that of the Target.
+    /// Whose calls these are, or that of the Target; `None`: those of several routes.
     #[must_use]
-    pub fn route(&self) -> RouteName {
+    pub fn route(&self) -> Option<RouteName> {
         match self {
-            Self::Route(route) => route.clone(),
-            Self::Target(target) => target.route(),
+            Self::Route(route) => Some(route.clone()),
+            Self::Target(target) => Some(target.route()),
+            Self::Limit(_) => None,
         }
     }
 
     /// The scope that has this [key](Self::key).
     #[must_use]
     pub fn of_key(key: &str) -> Option<Self> {
-        let route = key.strip_prefix("#route:").map(|route| Self::Route(RouteName::new(route)));
-        route.or_else(|| key.strip_prefix("#target:").map(|target| Self::Target(Target::new(target))))
+        let (kind, name) = key.split_once(':')?;
+        match kind {
+            "#route" => Some(Self::Route(RouteName::new(name))),
+            "#target" => Some(Self::Target(Target::new(name))),
+            "#limit" => Some(Self::Limit(LimitName::new(name))),
+            _ => None,
+        }
     }
 
     /// Whose calls it counts.
     #[must_use]
-    pub const fn of(&self) -> Of {
+    pub fn of(&self) -> Of {
         match self {
             Self::Route(_) => Of::Route,
             Self::Target(_) => Of::Target,
+            Self::Limit(limit) => Of::limit(limit),
         }
     }
 }
@@ -96,6 +106,15 @@ pub enum Of {
     Route,
     /// Its Target's.
     Target,
+    /// That of a named limit, by a hash of its name: its place among others changes with the routes file.
+    Limit(u32),
+}
+
+impl Of {
+    fn limit(name: &LimitName) -> Self {
+        let hash = digest(&[name.as_str()]);
+        Self::Limit(hash.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or_default())
+    }
 }
 
 /// A batch's turn in the wait queue of a gate. The batch's message carries it, and the batch itself during a long wait.

@@ -91,8 +91,13 @@ fn a_line_goes_on_when_its_rate_is_raised_or_lowered() {
 #[test]
 fn each_gate_has_a_key_of_its_own_and_none_that_a_target_has() {
     let route = RouteName::new("r");
-    let scopes = [Scope::Route(route.clone()), Scope::Target(Target::of(&route, ""))];
-    assert_eq!(scopes.map(|scope| scope.key()), ["#route:r", "#target:r:"]);
+    let limit = Scope::Limit(LimitName::new("r"));
+    let scopes = [Scope::Route(route.clone()), Scope::Target(Target::of(&route, "")), limit];
+    let keys = scopes.each_ref().map(Scope::key);
+    assert_eq!(keys, ["#route:r", "#target:r:", "#limit:r"]);
+    assert_eq!(keys.map(|key| Scope::of_key(&key)), scopes.map(Some));
+    let of = |name| Scope::Limit(LimitName::new(name)).of();
+    assert_ne!(of("tokens"), of("calls"));
 }
 
 #[test]

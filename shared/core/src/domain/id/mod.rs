@@ -95,6 +95,10 @@ string_id! {
     RouteName
 }
 string_id! {
+    /// The name of a limit that routes share.
+    LimitName
+}
+string_id! {
     /// A fan-out being counted: its owner's name for it, or a random one.
     TrackerId
 }

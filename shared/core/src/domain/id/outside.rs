@@ -1,6 +1,6 @@
 //! Checks of ids that come from outside.
 
-use super::{ListId, RouteName, StreamId, TaskId, TrackerId};
+use super::{LimitName, ListId, RouteName, StreamId, TaskId, TrackerId};
 
 /// The longest id a sender may give a task, in bytes.
 pub const MAX_TASK_ID_BYTES: usize = 128;
@@ -30,13 +30,26 @@ impl RouteName {
     /// # Errors
     /// Says which names are allowed.
     pub fn parse(value: &str) -> Result<Self, &'static str> {
-        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if (1..=64).contains(&value.len()) && value.chars().all(allowed) {
-            Ok(Self(value.to_owned()))
-        } else {
-            Err("a route's name has 1 to 64 characters out of a-z, 0-9 and -")
-        }
+        let rule = "a route's name has 1 to 64 characters out of a-z, 0-9 and -";
+        is_written_name(value).then(|| Self(value.to_owned())).ok_or(rule)
     }
+}
+
+impl LimitName {
+    /// Checks a name from a routes file.
+    ///
+    /// # Errors
+    /// Says which names are allowed.
+    pub fn parse(value: &str) -> Result<Self, &'static str> {
+        let rule = "a limit's name has 1 to 64 characters out of a-z, 0-9 and -";
+        is_written_name(value).then(|| Self(value.to_owned())).ok_or(rule)
+    }
+}
+
+/// Returns whether a routes file may name something so.
+fn is_written_name(value: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=64).contains(&value.len()) && value.chars().all(allowed)
 }
 
 /// The longest id of a tracker, in bytes: a group of items still fits one write unit.

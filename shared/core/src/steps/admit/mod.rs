@@ -131,22 +131,21 @@ const GIVE_WAY_MS: u64 = 8;
 
 /// The gates that a call for this Target passes. The Target's comes first: it is the narrower one, and a batch that
 /// waits there must not keep a place of the route from others. The route's is always asked, since a person may hold
-/// calls back there; the Target's only if something is limited or paused there.
+/// calls back there; the Target's only if something is limited or paused there. Limits that routes share come last, in
+/// one order for all of them: all calls of a route pass them, so a permit may be kept meanwhile.
 pub(super) fn gates(route: &Route, of: &Target) -> Vec<(Scope, Limits)> {
     let limits = route.limits_of(of);
     let target = Scope::Target(of.whole());
     let is_asked = limits != Limits::default() || target == route.pause_scope(of);
-    is_asked
-        .then_some((target, limits))
-        .into_iter()
-        .chain([(Scope::Route(route.name.clone()), route.limits())])
-        .collect()
+    let named = route.named.iter().map(|named| (Scope::Limit(named.name.clone()), named.limits));
+    let own = is_asked.then_some((target, limits)).into_iter();
+    own.chain([(Scope::Route(route.name.clone()), route.limits())]).chain(named).collect()
 }
 
 /// Returns the gates that a call of this batch passes, with its share and its cost.
 pub(super) fn gates_of(route: &Route, batch: &Batch) -> impl Iterator<Item = (Scope, Limits)> {
     gates(route, &batch.target).into_iter().map(|(scope, limits)| {
-        let share = route.share(scope.of(), &batch.target, batch.priority);
+        let share = route.share(&scope, &batch.target, batch.priority);
         (scope, Limits { share, rates: limits.rates.costing(|of| batch.cost(of)), ..limits })
     })
 }

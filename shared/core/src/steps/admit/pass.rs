@@ -2,7 +2,7 @@
 
 use super::{Away, Gatekeeper, Held, Passed, TRIES, Wait, gates_of};
 use crate::domain::batch::Batch;
-use crate::domain::gate::{Admission, Asks, Gate, IN_PLACE_MS, LOOK_MS, Limits, Of, Scope, Ticket};
+use crate::domain::gate::{Admission, Asks, Gate, IN_PLACE_MS, LOOK_MS, Limits, Scope, Ticket};
 use crate::domain::id::SessionId;
 use crate::domain::retry::between;
 use crate::domain::time::Timestamp;
@@ -81,7 +81,7 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                         return Ok(None);
                     }
                     paced = Some(limits.rates)
-                        .filter(|rates| !rates.is_none() && scope.of() == Of::Target)
+                        .filter(|rates| !rates.is_none() && matches!(scope, Scope::Target(_)))
                         .map(|_| (scope.clone(), place.drains));
                     start = start.max(place.start);
                     if scope == route.pause_scope(&batch.target) {

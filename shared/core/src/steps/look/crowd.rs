@@ -281,7 +281,7 @@ impl Group {
 mod tests {
     use super::*;
     use crate::domain::batch::Assumes;
-    use crate::domain::gate::{Of, Scope};
+    use crate::domain::gate::Scope;
     use crate::domain::lane::{self, Lane, Numbering};
     use crate::domain::{Batch, Candidate, Gate, Revision, Round, Task, TaskId};
     use crate::memory::MemoryStore;
@@ -341,7 +341,7 @@ mod tests {
         let looking = Looking { store: &store, env: &STILL, routes: Some(&routes) };
         let crowd = looking.crowd(Some(&RouteName::new("r"))).await.unwrap();
         let called = crowd.groups.iter().find(|group| group.target.as_str() == "r:called").unwrap();
-        assert_eq!(called.reasons(), [&Why::Pause { of: Of::Route, until: Timestamp(20_000) }]);
+        assert_eq!(called.reasons(), [&Why::Pause { of: Scope::Route(RouteName::new("r")), until: Timestamp(20_000) }]);
     }
 
     #[tokio::test]

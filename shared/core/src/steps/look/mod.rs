@@ -11,12 +11,12 @@ mod kept;
 use super::admit::gates;
 use super::{CONCURRENCY, Error};
 use crate::domain::batch::Status;
-use crate::domain::gate::{Limits, Of, Scope};
+use crate::domain::gate::{Limits, Scope};
 use crate::domain::task;
 use crate::domain::why::{Seen, Why};
 use crate::domain::{Batch, BatchId, Candidate, Failed, Gate, Lane, Lock, Shard, Target, Task, TaskId};
 use crate::ports::{Batches, Env, Failures, Freshness, Gates, Lanes, Locks, Tasks};
-use crate::routes::{Route, Routes};
+use crate::routes::{Named, Route, Routes};
 
 use allowance::Allowance;
 use crowd::Groups;
@@ -206,27 +206,34 @@ impl<S: Tasks + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, S, E> {
     /// The gates that the calls for a Target pass, as they are now. What a person says of a Target is in its route's.
     pub async fn gates(&self, target: &Target) -> Result<Vec<Seen>, Error> {
         let target = &target.whole();
-        let (mut own, mut of_route) = (None, None);
+        let (mut own, mut of_route, mut named) = (None, None, Vec::new());
         for (scope, limits) in self.route(target).into_iter().flat_map(|route| gates(route, target)) {
-            let seen = Seen { of: scope.of(), limits, gate: self.store.gate(&scope).await? };
+            let seen = Seen { gate: self.store.gate(&scope).await?, of: scope, limits };
             match seen.of {
-                Of::Target => own = Some(seen),
-                Of::Route => of_route = Some(seen),
+                Scope::Target(_) => own = Some(seen),
+                Scope::Route(_) => of_route = Some(seen),
+                Scope::Limit(_) => named.push(seen),
             }
         }
         if let Some(route) = of_route.as_ref().map(|seen| &seen.gate) {
-            let unasked = || Seen { of: Of::Target, limits: Limits::default(), gate: Gate::default() };
+            let of = Scope::Target(target.clone());
+            let unasked = || Seen { of, limits: Limits::default(), gate: Gate::default() };
             let own_or_held = own.or_else(|| route.pauses.targets.contains_key(target).then(unasked));
             own = own_or_held.map(|seen| Seen { gate: seen.gate.of_target(target, route), ..seen });
         }
-        Ok(own.into_iter().chain(of_route).collect())
+        Ok(own.into_iter().chain(of_route).chain(named).collect())
     }
 
     /// The gate before all calls of a route.
     pub async fn route_gate(&self, route: &Route) -> Result<Seen, Error> {
-        let scope = Scope::Route(route.name.clone());
-        let limits = route.limits();
-        Ok(Seen { of: scope.of(), limits, gate: self.store.gate(&scope).await? })
+        let of = Scope::Route(route.name.clone());
+        Ok(Seen { gate: self.store.gate(&of).await?, limits: route.limits(), of })
+    }
+
+    /// The gate of a limit that routes share.
+    pub async fn named_gate(&self, Named { name, limits }: &Named) -> Result<Seen, Error> {
+        let of = Scope::Limit(name.clone());
+        Ok(Seen { gate: self.store.gate(&of).await?, limits: *limits, of })
     }
 
     /// What a batch waits for. The gates are read only if it may stand before them.

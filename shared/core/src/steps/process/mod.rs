@@ -35,7 +35,7 @@ use super::admit::Gatekeeper;
 use super::heartbeat::Heartbeat;
 use crate::domain::Batch;
 use crate::ports::{Downstream, Env, Outbox, Store};
-use crate::routes::{OnReject, Route, Routes};
+use crate::routes::{Route, Routes};
 
 /// The dependencies of the call path.
 #[derive(Debug)]
@@ -57,11 +57,6 @@ pub struct Processor<'a, S, Q, D, E> {
     /// The session under which batches are claimed.
     pub heartbeat: &'a Heartbeat<'a, S, E>,
 }
-
-/// Added to a call's timeout for everything around it, in milliseconds: waiting for its time, recording the outcome.
-const MARGIN_MS: u64 = 10_000;
-/// A batch is taken apart for so long at most, in milliseconds: as long as the longest calls of other routes may take.
-const BISECTION_MS: u64 = 70_000;
 
 impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// Takes a batch through the stages that need its claim.
@@ -114,7 +109,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     }
 
     pub(super) fn lease_ms(&self, route: &Route) -> u64 {
-        lease_ms(route, self.patience_ms)
+        route.lease_ms(self.patience_ms)
     }
 
     fn timeout_ms(&self, route: &Route) -> u64 {
@@ -124,16 +119,5 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     pub(super) fn route(&self, batch: &Batch) -> Result<&Route, Error> {
         let name = batch.target.route();
         self.routes.get(&name).ok_or(Error::UnknownRoute(name))
-    }
-}
-
-/// Returns how long all calls of a claim may take, and so how long its permits last if its worker dies: twice the
-/// timeout, since a call whose secret was refused is made again with a newer one; and time to take a batch apart, where
-/// the route says so. The timeout of a route that does not say is `patience_ms`.
-pub(super) fn lease_ms(route: &Route, patience_ms: u64) -> u64 {
-    let calls_ms = 2 * route.downstream.timeout_ms().unwrap_or(patience_ms) + MARGIN_MS;
-    match route.on_reject {
-        OnReject::Fail => calls_ms,
-        OnReject::Bisect => calls_ms.max(BISECTION_MS),
     }
 }

@@ -110,6 +110,16 @@ fn the_first_that_waits_is_not_overtaken_before_its_permit_is_back() {
 }
 
 #[test]
+fn a_batch_that_comes_back_with_its_permit_passes_no_other_over() {
+    let (gate, _) = admitted(&Gate::default(), "a", ONE, 101_000);
+    let (gate, first, _) = waits(&gate, "b", ONE, 101_001);
+    let (gate, second, _) = waits(&gate, "c", ONE, 101_002);
+    // It had to wait at a wider limit meanwhile.
+    let (gate, _) = admitted(&gate, "a", ONE, 101_500);
+    assert_eq!([first, second].map(|ticket| gate.queue.ahead(ticket, Share::ALL, 1)), [0, 1]);
+}
+
+#[test]
 fn a_permit_is_not_kept_for_long_for_a_batch_that_does_not_come() {
     let (gate, _) = admitted(&Gate::default(), "a", ONE, 101_000);
     let (gate, _, _) = waits(&gate, "lost", ONE, 101_001);
