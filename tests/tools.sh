@@ -4,9 +4,6 @@
 
 tools=target/tools
 
-# Whoever runs all tests compiles once: without what a second build of changed crates would use, it takes a tenth less.
-export CARGO_INCREMENTAL=0
-
 # The compiler of rust-toolchain.toml, by whatever name it is here: rustup would fetch one that it knows by another
 # name.
 pinned=$(sed -n 's/^channel = "\(.*\)"$/\1/p' rust-toolchain.toml)

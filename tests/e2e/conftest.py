@@ -133,10 +133,15 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Keeps the tests of this process, by whether a fixture of theirs has started the emulator."""
+    """Keeps the tests of this process: a fixture of theirs starts the shared emulator, by name or as a parameter."""
+    def needs_it(item) -> bool:
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        return "emulator" in item.fixturenames or "deployed" in parameters
+
     if half := config.getoption("emulator"):
-        needs = {item: "emulator" in item.fixturenames for item in items}
-        items[:] = [item for item in items if needs[item] == (half == "only")]
+        others = {item for item in items if needs_it(item) != (half == "only")}
+        config.hook.pytest_deselected(items=list(others))
+        items[:] = [item for item in items if item not in others]
 
 
 REPORT = pytest.StashKey[list[str]]()

@@ -1,6 +1,7 @@
 """The deployed stack as the tests see it: `sam deploy`, then its tables, queues and logs through the AWS SDK."""
 
 import json
+import os
 import platform
 import subprocess
 import time
@@ -264,11 +265,18 @@ def _for_the_emulator() -> Path:
     for name, resource in template["Resources"].items():
         if resource["Type"] == "AWS::CloudFormation::Stack":
             nested = BUILT.with_name(f"{name}.json")
-            nested.write_text(json.dumps(_without_arithmetic(BUILT.parent / resource["Properties"]["TemplateURL"])))
+            _put(nested, json.dumps(_without_arithmetic(BUILT.parent / resource["Properties"]["TemplateURL"])))
             resource["Properties"]["TemplateURL"] = nested.name
     path = BUILT.with_name("for-the-emulator.json")
-    path.write_text(json.dumps(template))
+    _put(path, json.dumps(template))
     return path
+
+
+def _put(path: Path, text: str) -> None:
+    """Writes a file at once: another process may read it, and write the same."""
+    begun = path.with_name(f"{path.name}.{os.getpid()}")
+    begun.write_text(text)
+    begun.replace(path)
 
 
 def _zipped(folder: Path) -> str:
@@ -277,9 +285,11 @@ def _zipped(folder: Path) -> str:
     path = folder.with_name(f"{folder.name}.zip")
     files = [file for file in folder.rglob("*") if file.is_file()]
     if not path.exists() or path.stat().st_mtime < max(file.stat().st_mtime for file in files):
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        begun = path.with_name(f"{path.name}.{os.getpid()}")
+        with zipfile.ZipFile(begun, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             for file in files:
                 archive.write(file, file.relative_to(folder))
+        begun.replace(path)
     return str(path.relative_to(BUILT.parent))
 
 

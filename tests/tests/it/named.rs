@@ -7,10 +7,15 @@ use groupage_tests::downstream::Seen;
 use groupage_tests::prelude::*;
 use groupage_tests::process::Lasting;
 
-/// Two routes, of which the first takes tasks with odd numbers; both name the limit `shared` beside these lines.
+/// Two routes that name the limit `shared` beside these lines.
 fn routes(shared: &str, own: &str) -> String {
     let limits = if shared.is_empty() { String::new() } else { format!("limits: {{ shared: {shared} }}\n") };
-    let route = |name: &str, when: &str, timeout_ms: u64| {
+    file(&limits, own, own)
+}
+
+/// Two routes with these limits, of which the first takes tasks with odd numbers.
+fn file(limits: &str, of_letters: &str, of_parcels: &str) -> String {
+    let route = |name: &str, when: &str, timeout_ms: u64, own: &str| {
         let http = format!("http: {{ url: 'http://downstream.invalid/', timeout_ms: {timeout_ms} }}");
         format!(
             "  - {{ name: {name}, {when} target: truck, downstream: {{ {http} }}, limits: {own}, \
@@ -19,7 +24,11 @@ fn routes(shared: &str, own: &str) -> String {
     };
     let odd: Vec<String> = (0..30).map(|n| format!("n == `{}`", 2 * n + 1)).collect();
     let odd = format!("when: \"{}\",", odd.join(" || "));
-    format!("version: 1\n{limits}routes:\n{}{}", route("letters", &odd, 2_000), route("parcels", "", 9_000))
+    format!(
+        "version: 1\n{limits}routes:\n{}{}",
+        route("letters", &odd, 2_000, of_letters),
+        route("parcels", "", 9_000, of_parcels)
+    )
 }
 
 /// What came of tasks with these numbers, whose calls take this long: calls with their times from the beginning on, and
@@ -110,4 +119,14 @@ fn what_waits_at_a_shared_limit_goes_on_when_it_is_raised_renamed_or_removed() {
         let last = calls.iter().map(|(at, _)| *at).max();
         assert!(failed.is_empty() && calls.len() == 24 && last < Some(5_000 + 130_000), "{what}: {last:?}");
     }
+}
+
+#[test]
+fn a_permit_that_a_batch_kept_at_a_slow_rate_lapses_within_minutes_once_its_route_names_it_no_more() {
+    let limits = "limits: { permit: { in_flight: 1 }, rate: { rates: [{ amount: 1, per: hour }] } }\n";
+    let pushes = vec![(60_000, file(limits, "[rate]", "[permit]"))];
+    let setting = Setting { pushes, ..Setting::default() };
+    let Came { calls, failed, .. } = came(setting, &file(limits, "[permit, rate]", "[permit]"), &[1, 3, 0, 2], 50);
+    let last = calls.iter().filter(|(_, seen)| ["p0", "p2"].contains(&&*seen.items[0])).map(|(at, _)| *at).max();
+    assert!(failed.is_empty() && calls.len() == 4 && last < Some(60_000 + 16 * 60_000), "{last:?}");
 }

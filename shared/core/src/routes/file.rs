@@ -327,13 +327,13 @@ impl File {
             Ok(entry.value.compile(entry.referenced.line(), named))
         };
         let mut routes = self.routes.into_iter().map(compiled).collect::<Result<Vec<_>, _>>()?;
-        named::level_leases(&mut routes);
+        named::level_leases(&mut routes, &self.limits)?;
         Ok(Routes { routes, gone: Vec::new() })
     }
 }
 
 impl RouteEntry {
-    /// How much one call carries, within no rate's burst yet.
+    /// Returns how much one call carries, before any rate's burst bounds it.
     fn batch_limits(&self) -> batch::Limits {
         batch::Limits {
             max_items: usize::try_from(self.batch.max_items.0).unwrap_or(usize::MAX),

@@ -82,7 +82,9 @@ impl<'de> de::Visitor<'de> for Reader {
     }
 }
 
-const FORM: &str = "fields, or a list of names with at most one entry of fields";
+const FORM: &str = "fields, or a list of names (`on` and `7` in quotes) with at most one entry of fields";
+/// Each adds requests to each call of the route.
+const MOST_NAMES: usize = 8;
 
 impl<'de> Deserialize<'de> for Written {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -121,7 +123,7 @@ impl JsonSchema for RouteLimits {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let own = generator.subschema_for::<CallLimits>();
         let name = json_schema!({ "type": "string", "pattern": "^[a-z0-9-]{1,64}$" });
-        json_schema!({ "anyOf": [own, { "type": "array", "items": { "anyOf": [name, own] } }] })
+        json_schema!({ "anyOf": [own, { "type": "array", "items": { "anyOf": [name, own] }, "maxItems": MOST_NAMES + 1 }] })
     }
 }
 
@@ -179,6 +181,12 @@ pub(super) fn compile(
 impl RouteLimits {
     /// Returns the limits that it names, in the order in which their permits are acquired.
     pub(super) fn named(&self, all: &BTreeMap<String, Named>) -> Result<Vec<Named>, Error> {
+        if let Some(name) = self.names.get(MOST_NAMES) {
+            return Err(wrong(
+                name,
+                format!("`limits` names over {MOST_NAMES} limits: each adds requests to each call"),
+            ));
+        }
         let mut found: Vec<Named> = Vec::new();
         for name in &self.names {
             let one = all.get(&name.value).ok_or_else(|| {
@@ -206,17 +214,36 @@ impl RouteLimits {
     }
 }
 
-/// Makes the leases of routes that share permits equally long, by which a semaphore tells when one is free.
-pub(super) fn level_leases(routes: &mut [Route]) {
-    let shares = |route: &Route, other: &Route| {
-        route.named.iter().any(|one| one.limits.in_flight.is_some() && other.named.contains(one))
+/// Makes the leases of routes that share permits equally long, by which a semaphore tells when one is free. Refuses
+/// permits of called and of pulled routes: a worker that pulls says itself how long its leases are.
+pub(super) fn level_leases(routes: &mut [Route], entries: &ByName) -> Result<(), Error> {
+    let permits = |route: &Route| {
+        let with_permits = route.named.iter().filter(|one| one.limits.in_flight.is_some());
+        with_permits.map(|one| one.name.clone()).collect::<Vec<_>>()
     };
-    let longest = |route: &Route| {
-        let others = routes.iter().filter(|other| shares(route, other));
-        others.map(|other| other.lease_ms(0)).max().unwrap_or_default()
-    };
-    let least: Vec<u64> = routes.iter().map(longest).collect();
-    routes.iter_mut().zip(least).for_each(|(route, least)| route.least_lease_ms = least);
+    loop {
+        let mut longest: BTreeMap<LimitName, (u64, bool)> = BTreeMap::new();
+        for route in &*routes {
+            for name in permits(route) {
+                let (lease_ms, is_pulled) = longest.entry(name.clone()).or_insert((0, route.is_pulled()));
+                if let Some(entry) = entries.get(name.as_str()).filter(|_| *is_pulled != route.is_pulled()) {
+                    let what = "has permits of routes that are called and of routes that are pulled";
+                    return Err(wrong(entry, format!("the limit `{name}` {what}: name one limit for each kind")));
+                }
+                *lease_ms = route.lease_ms(0).max(*lease_ms);
+            }
+        }
+        // A route may share with two others that share nothing: then one round is not enough.
+        let mut is_level = true;
+        for route in &mut *routes {
+            let least = permits(route).iter().filter_map(|name| longest.get(name)).map(|(lease_ms, _)| *lease_ms).max();
+            is_level &= least <= Some(route.lease_ms(0));
+            route.least_lease_ms = least.unwrap_or_default();
+        }
+        if is_level {
+            return Ok(());
+        }
+    }
 }
 
 #[cfg(test)]
@@ -271,12 +298,18 @@ mod tests {
         let routes = file(named, &["limits: [p, q]", &slow, "limits: [q]"]).unwrap();
         let leases: Vec<u64> = routes.iter().map(|route| route.lease_ms(0)).collect();
         assert_eq!(leases, [70_000, 70_000, 12_000]);
+        // The first and the last share with the second only.
+        let named = "{ p: { in_flight: 1 }, r: { in_flight: 1 } }";
+        let routes = file(named, &["limits: [p]", "limits: [p, r]", &slow.replace("[p]", "[r]")]).unwrap();
+        assert!(routes.iter().all(|route| route.lease_ms(0) == 70_000), "{routes:?}");
     }
 
     #[test]
     fn a_mistake_about_a_named_limit_says_where_it_is() {
         let rate = "rates: [{ amount: 1, per: minute }]";
         let (two, a) = (format!("{{ a: {{ {rate} }}, b: {{ {rate} }} }}"), format!("{{ a: {{ {rate} }} }}"));
+        let nine = (0..9).map(|n| format!("l{n}: {{ in_flight: 1 }}")).collect::<Vec<_>>().join(", ");
+        let nine = format!("{{ {nine} }}");
         let many = "{ a: { rates: [{ amount: 1001, per: second }] } }";
         for (named, route, at, said) in [
             (a.as_str(), "limits: [a, c]", (4, 0), "`c` is no limit"),
@@ -294,6 +327,8 @@ mod tests {
             (&a, "limits: a", (4, 0), "a list of names"),
             (&two, "limits: [a, b]", (4, 0), "names `a` and `b`, both with rates"),
             ("{ a: {} }", "limits: [a]", (2, 14), "limits nothing"),
+            (&nine, "limits: [l0, l1, l2, l3, l4, l5, l6, l7, l8]", (4, 0), "names over 8 limits"),
+            ("{ on: { in_flight: 1 } }", "limits: [on]", (4, 0), "in quotes"),
             ("{ A: { in_flight: 1 } }", "limits: [A]", (2, 14), "1 to 64 characters out of a-z"),
             (many, "limits: [a]", (2, 14), "over 1000 calls a second"),
             ("{ a: { in_flight: 1 }, a: { in_flight: 2 } }", "limits: [a]", (2, 0), "`a` is there twice"),

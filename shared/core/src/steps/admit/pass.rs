@@ -10,6 +10,11 @@ use crate::ports::{Env, Gates};
 use crate::routes::Route;
 use crate::steps::Error;
 
+/// A permit is kept for so long at most, in milliseconds, for a batch that waits at a wider limit. Its message comes
+/// back by then, and keeps the permit for as long again. So one that the batch no longer needs, after a push, lapses
+/// soon.
+const MOST_KEPT_MS: u64 = 15 * 60 * 1_000;
+
 impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// Passes every gate before a call of `batch` by this session, or waits at one. A batch that is in flight already
     /// keeps its places. A lease lasts longer by as much as the batch waits in place for it.
@@ -97,8 +102,9 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                     return Ok(Some(Passed::Away(away)));
                 }
                 Went::ToWait(wait @ Wait { until: Some(until), ticket: Some(_) }) => {
-                    // The lease is counted from the time of the ticket.
-                    let lease_until = until.plus_ms(lease_until.since(self.env.now()));
+                    // The lease is counted from the time of the ticket, or from when the batch is back before.
+                    let now = self.env.now();
+                    let lease_until = until.min(now.plus_ms(MOST_KEPT_MS)).plus_ms(lease_until.since(now));
                     for Held { scope, .. } in &held {
                         self.change(scope, |gate| (gate.kept(&batch.id, lease_until), ())).await?;
                     }
