@@ -60,10 +60,11 @@ python_tools() {
     stamp="$(cksum <"$requirements") $("$python" --version)"
     if [ "$(cat "$folder/stamp" 2>/dev/null)" != "$stamp" ]; then
         echo "Installing $requirements into $folder"
+        # Modules are compiled when they are first imported: most never are, and the compiler beside has the processor.
         # One chain: where the caller asks whether this failed, bash would go on after a failure, and stamp it as done.
         "$python" -m venv --clear "$folder" &&
-            "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps --require-hashes \
-                -r "$requirements" &&
+            "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-compile \
+                --require-hashes -r "$requirements" &&
             echo "$stamp" >"$folder/stamp"
     fi
 }

@@ -1,4 +1,4 @@
-//! What became of tasks that a command was to cancel, erase, run again or take off a list.
+//! The report on tasks that a command was to cancel, erase, run again or take off a list.
 
 use std::fmt::Display;
 
@@ -8,14 +8,14 @@ use serde::Serialize;
 
 use crate::output::{Ending, Output, grouped, summary};
 
-/// What became of the tasks.
+/// A report on tasks, each named once.
 #[derive(Debug, Default, Serialize)]
 pub struct Done {
     /// Tasks that were named or found.
     pub tasks: u64,
-    /// Those of which it is done, by this call or before.
+    /// Tasks of which it is done, by this call or before.
     done: u64,
-    /// Those of which it is not, and why.
+    /// Tasks of which it is not, and why.
     refused: Vec<NotDone>,
     /// The time that it took, if the command measures that.
     #[serde(skip_serializing_if = "Option::is_none")]

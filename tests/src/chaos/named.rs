@@ -14,9 +14,10 @@ const SHARED: [&str; 4] = [
 pub(super) const NAMING: [&str; 4] =
     ["[shared]", "[shared, { in_flight_per_target: 1 }]", "[{ in_flight: 2, pause: route }, shared]", "{}"];
 
-/// The same file with a second route, which takes some of the tasks and shares a limit with the first; or none.
+/// The same file with a second route, which takes some of the tasks and shares a limit with the first; or none. Permits
+/// are not shared with a pulled route.
 pub(super) fn of(dice: &mut StdRng, routes: &str) -> Option<String> {
-    if !dice.random_bool(0.25) {
+    if !dice.random_bool(0.25) || routes.contains("downstream: pull") {
         return None;
     }
     let mut one_of = |choices: [&'static str; 4]| choices[dice.random_range(0..4)];

@@ -50,7 +50,7 @@ pub(super) fn of(dice: &mut StdRng, routes: &str, is_alone: bool, setting: &mut 
                 routes = with_line(&routes, "    limits: ", limits);
                 push(dice, &routes);
             }
-            Change::Pulled => {
+            Change::Pulled if !named::is_in(&routes) => {
                 routes = turned(&routes);
                 setting.workers = setting.workers.or(Some(("parcels", 2)));
                 push(dice, &routes);
@@ -76,7 +76,7 @@ pub(super) fn of(dice: &mut StdRng, routes: &str, is_alone: bool, setting: &mut 
                 push(dice, OTHERS);
                 push(dice, &routes);
             }
-            Change::Plain | Change::Renamed | Change::Removed => {}
+            Change::Pulled | Change::Plain | Change::Renamed | Change::Removed => {}
         }
     }
 }

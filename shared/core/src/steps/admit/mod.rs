@@ -29,8 +29,8 @@ pub enum Passed {
         /// Gates that have something to tell people.
         have_unsent: Vec<Scope>,
     },
-    /// It waits. At the gate where it waits it holds no place. With a ticket of its route's gate it keeps the place
-    /// that it has at its Target's, so that no other batch of the Target stands in its way when its time has come.
+    /// It waits. At the gate where it waits it holds no permit. With a ticket there it keeps the permits that it has at
+    /// narrower ones, so that no other batch stands in its way when its time has come.
     No(Wait),
     /// Its downstream is away, or a person holds calls back. It holds no place that it did not have before.
     Away(Away),

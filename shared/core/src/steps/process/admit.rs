@@ -54,7 +54,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             }
             Duty::Nothing => {
                 if batch.ticket.is_some() {
-                    // While it waited at its route's limit with a permit of its Target's, another delivery called it.
+                    // While it waited at one limit with the permit of a narrower one, another delivery called it.
                     self.gatekeeper().clear(route, &batch).await?;
                 }
                 Outcome::Nothing.into()
