@@ -100,7 +100,7 @@ impl Scope {
 
 /// At which of its gates a batch waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(into = "String", try_from = "String")]
 pub enum Of {
     /// Its route's.
     Route,
@@ -114,6 +114,31 @@ impl Of {
     fn limit(name: &LimitName) -> Self {
         let hash = digest(&[name.as_str()]);
         Self::Limit(hash.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or_default())
+    }
+}
+
+// A text: a later version may add a field to each object of a message, and an object with one key for its variant would
+// not be read any more.
+impl From<Of> for String {
+    fn from(of: Of) -> Self {
+        match of {
+            Of::Route => "route".to_owned(),
+            Of::Target => "target".to_owned(),
+            Of::Limit(hash) => format!("limit-{hash:08x}"),
+        }
+    }
+}
+
+impl TryFrom<String> for Of {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let limit = || u32::from_str_radix(text.strip_prefix("limit-")?, 16).ok().map(Self::Limit);
+        match text.as_str() {
+            "route" => Ok(Self::Route),
+            "target" => Ok(Self::Target),
+            _ => limit().ok_or_else(|| format!("`{text}` is no gate of a batch")),
+        }
     }
 }
 

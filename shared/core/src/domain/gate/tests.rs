@@ -98,6 +98,10 @@ fn each_gate_has_a_key_of_its_own_and_none_that_a_target_has() {
     assert_eq!(keys.map(|key| Scope::of_key(&key)), scopes.map(Some));
     let of = |name| Scope::Limit(LimitName::new(name)).of();
     assert_ne!(of("tokens"), of("calls"));
+    for of in [Of::Route, Of::Target, of("tokens")] {
+        let written = serde_json::to_value(of).unwrap();
+        assert!(written.is_string() && serde_json::from_value::<Of>(written).unwrap() == of, "{of:?}");
+    }
 }
 
 #[test]
