@@ -103,7 +103,7 @@ fn named(world: &World) -> BTreeMap<LimitName, BTreeSet<RouteName>> {
     found
 }
 
-/// What a limit of this name lets the calls of a route through, if the route names it.
+/// The limit of this name, if the route names it.
 fn shared_by(route: &Route, name: &LimitName) -> Option<gate::Limits> {
     route.named.iter().find(|named| named.name == *name).map(|named| named.limits)
 }

@@ -3,7 +3,7 @@
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-/// What the limit is.
+/// The limit, in some forms.
 const SHARED: [&str; 4] = [
     "{ in_flight: 1 }",
     "{ rates: [{ amount: 2, per: second }] }",
@@ -37,7 +37,7 @@ pub(super) fn with_line(routes: &str, begin: &str, value: &str) -> String {
     routes.lines().map(other).collect()
 }
 
-/// Whether a file has that limit.
+/// Tells whether a file has that limit.
 pub(super) fn is_in(routes: &str) -> bool {
     routes.contains("limits: { shared")
 }

@@ -31,8 +31,8 @@ fn file(limits: &str, of_letters: &str, of_parcels: &str) -> String {
     )
 }
 
-/// What came of tasks with these numbers, whose calls take this long: calls with their times from the beginning on, and
-/// tasks that failed.
+/// The outcome of tasks with these numbers, whose calls take this long: calls with their times from the beginning on,
+/// and tasks that failed.
 struct Came {
     calls: Vec<(u64, Seen)>,
     failed: Vec<String>,

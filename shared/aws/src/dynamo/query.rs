@@ -66,7 +66,7 @@ pub(crate) struct Scan<'a> {
     pub(crate) index: Option<&'static str>,
     /// The only part that is read, if not all is.
     pub(crate) segment: Option<Segment>,
-    /// What must hold of an item that is wanted.
+    /// Conditions on the items that are wanted.
     pub(crate) filter: &'a [Clause],
     /// The only attributes that are wanted, if not all are.
     pub(crate) only: &'static [&'static str],

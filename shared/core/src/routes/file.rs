@@ -88,7 +88,7 @@ struct RouteEntry {
     /// When and how often to try again, and for how long.
     #[serde(default)]
     retry: Retry,
-    /// When a call may start: limits of its own, or a list of these and of the names of limits that it shares.
+    /// Limits of its calls: fields of its own, or a list of these and of the names of limits that it shares.
     #[serde(default)]
     limits: RouteLimits,
     /// What happens to a batch that the downstream refuses as a whole.

@@ -25,7 +25,7 @@ use crate::domain::id::LimitName;
 pub struct Named {
     /// Its name.
     pub name: LimitName,
-    /// What it lets through.
+    /// Its permits and its rates.
     pub limits: Limits,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct RouteLimits {
     pub(super) names: Vec<Spanned<String>>,
 }
 
-/// What a route may write of its limits.
+/// A route's limits as they are written.
 enum Written {
     Own(Box<CallLimits>),
     Name(String),

@@ -59,7 +59,7 @@ impl Route {
         by_target.or_else(by_route).or_else(by_class).filter(|_| is_limited)
     }
 
-    /// Whether there is a limit of its own for all calls.
+    /// Tells whether it has a limit of its own for all calls.
     pub(super) fn is_limited(&self) -> bool {
         self.limits() != Limits::default()
     }

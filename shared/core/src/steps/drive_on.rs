@@ -77,7 +77,7 @@ pub async fn drive_on<S: Tasks + Batches>(store: &S, env: &impl Env, found: Vec<
 }
 
 /// SQS delays a message for so long at most, in milliseconds. What is due later, sweep finds alone.
-const MAX_DELAY_MS: u64 = 15 * 60 * 1_000;
+pub(super) const MAX_DELAY_MS: u64 = 15 * 60 * 1_000;
 
 /// The message by which scheduled tasks of one Target wait for a batch when their time has come, at `at`; `None` if
 /// that is too far ahead for a message.

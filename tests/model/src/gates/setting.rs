@@ -47,7 +47,7 @@ pub struct Setting {
     pub gap_ms: Option<u64>,
     /// Calls of the route in flight.
     pub places: Option<u8>,
-    /// Whether odd Targets are of another route, with which the first one shares those limits.
+    /// Odd Targets are of another route, with which the first one shares those limits.
     pub shares: bool,
     /// Calls of each Target in flight.
     pub per_target: Option<u8>,

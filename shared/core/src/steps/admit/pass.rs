@@ -9,11 +9,7 @@ use crate::domain::time::Timestamp;
 use crate::ports::{Env, Gates};
 use crate::routes::Route;
 use crate::steps::Error;
-
-/// A permit is kept for so long at most, in milliseconds, for a batch that waits at a wider limit. Its message comes
-/// back by then, and keeps the permit for as long again. So one that the batch no longer needs, after a push, lapses
-/// soon.
-const MOST_KEPT_MS: u64 = 15 * 60 * 1_000;
+use crate::steps::drive_on::MAX_DELAY_MS;
 
 impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
     /// Passes every gate before a call of `batch` by this session, or waits at one. A batch that is in flight already
@@ -102,9 +98,10 @@ impl<S: Gates, E: Env> Gatekeeper<'_, S, E> {
                     return Ok(Some(Passed::Away(away)));
                 }
                 Went::ToWait(wait @ Wait { until: Some(until), ticket: Some(_) }) => {
-                    // The lease is counted from the time of the ticket, or from when the batch is back before.
+                    // The lease is counted from the time of the ticket, or from when the batch's message is back before
+                    // and keeps the permit for as long again. One that it needs no more, after a push, lapses soon.
                     let now = self.env.now();
-                    let lease_until = until.min(now.plus_ms(MOST_KEPT_MS)).plus_ms(lease_until.since(now));
+                    let lease_until = until.min(now.plus_ms(MAX_DELAY_MS)).plus_ms(lease_until.since(now));
                     for Held { scope, .. } in &held {
                         self.change(scope, |gate| (gate.kept(&batch.id, lease_until), ())).await?;
                     }

@@ -11,6 +11,7 @@ use crate::domain::outcome::{Exception, Results};
 use crate::domain::task::{self, Candidate};
 use crate::domain::{Copies, TaskId, WorkflowId};
 use crate::ports::{Batches, Env, Freshness, Outgoing, PutBack, Tasks, WayBack};
+use crate::steps::drive_on::MAX_DELAY_MS;
 use crate::steps::notices::About;
 use crate::steps::{CONCURRENCY, Error};
 
@@ -54,7 +55,6 @@ pub(super) async fn returned(store: &(impl Tasks + Batches), batch: &Batch) -> R
 
 /// When the last member returns, in milliseconds from the outcome; SQS delays for a quarter of an hour at most.
 pub(super) fn last_return_ms(results: &Results) -> Option<u64> {
-    const MAX_DELAY_MS: u64 = 15 * 60 * 1000;
     let delays = results.values().filter_map(|exception| match exception {
         Exception::Returned { delay_ms, .. } => Some((*delay_ms).min(MAX_DELAY_MS)),
         Exception::Failed { .. } => None,

@@ -35,7 +35,7 @@ async fn freeze(store: &MemoryStore, id: &str) {
     store.store(&frozen, Assumes::At(open.revision)).await.unwrap();
 }
 
-/// What a worker of the route `r` works with: tables, queues, routes and a clock.
+/// The dependencies of a worker of the route `r`: tables, queues, routes and a clock.
 struct Stand<E> {
     store: MemoryStore,
     outbox: MemoryQueues,
