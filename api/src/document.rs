@@ -22,6 +22,7 @@ use crate::{
     paths(
         tasks::send,
         tasks::show,
+        tasks::show_output,
         export::show,
         cancel::cancel,
         erase::erase,

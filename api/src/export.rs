@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use groupage_core::domain::output::Output;
 use groupage_core::domain::{EventId, TaskId, TraceParent};
-use groupage_core::ports::{self, Batches, Failures, Freshness, Tasks};
+use groupage_core::ports::{self, Batches, Failures, Tasks};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -15,7 +16,7 @@ use crate::failed::Failed;
 use crate::parameters::Id;
 use crate::problem::Problem;
 use crate::responses::{AnyPort, ById};
-use crate::tasks::Task;
+use crate::tasks::{self, Task};
 
 /// All that the tables hold about a task.
 #[derive(Debug, Serialize, ToSchema)]
@@ -43,6 +44,10 @@ pub struct Export {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     traceparent: Option<TraceParent>,
+    /// Its output, if one is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
+    output: Option<Output>,
     /// What is kept of its failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Failed, required = false)]
@@ -51,12 +56,7 @@ pub struct Export {
 
 /// Collects what the tables hold about a task; `None` if they know none of this id.
 pub async fn export<S: Tasks + Batches + Failures>(store: &S, id: &TaskId) -> Result<Option<Export>, ports::Error> {
-    let found = store.read(std::slice::from_ref(id), Freshness::Latest).await?.into_iter().next();
-    let Some(task) = found else { return Ok(None) };
-    let batch = match task.status.batch() {
-        Some(batch) => store.batch(batch).await?,
-        None => None,
-    };
+    let Some((task, batch)) = tasks::find(store, id).await? else { return Ok(None) };
     Ok(Some(Export {
         erased: task.is_erased(),
         // Only an object was ever stored.
@@ -66,6 +66,7 @@ pub async fn export<S: Tasks + Batches + Failures>(store: &S, id: &TaskId) -> Re
         order_key: task.lane.as_ref().map(|lane| lane.key().to_owned()),
         traceparent: task.trace,
         failure: store.failure(id).await?.map(Failed::from),
+        output: tasks::output(store, id, batch.as_ref()).await?,
         task: Task::of(task, batch),
     }))
 }

@@ -52,6 +52,7 @@ pub fn router<B: Backend>(backend: Arc<B>) -> Router {
         .route("/tasks", post(tasks::send::<B>))
         .route("/tasks/{id}", get(tasks::show::<B>))
         .route("/tasks/{id}/failure", get(failed::show::<B>))
+        .route("/tasks/{id}/output", get(tasks::show_output::<B>))
         .route("/tasks/cancellations", post(cancel::cancel::<B>))
         .route("/tasks/erasures", post(erase::erase::<B>))
         .route("/tasks/{id}/export", get(export::show::<B>))

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
+use groupage_core::domain::output::Output;
 use groupage_core::domain::shown::Shown;
 use groupage_core::domain::task::{self, Status};
 use groupage_core::domain::task_message::{self, Code, MAX_MESSAGE_BYTES, Rejection, TaskMessage};
 use groupage_core::domain::times::Times;
 use groupage_core::domain::trace::TRACEPARENT;
 use groupage_core::domain::{Batch, BatchId, ItemId, TaskId, Timestamp, TraceParent};
-use groupage_core::ports::{Batches as _, Destination, Env as _, Freshness, Outgoing, Tasks as _, send_all};
+use groupage_core::ports::{self, Batches, Destination, Env as _, Freshness, Outgoing, Tasks, send_all};
 use groupage_core::routes::Routes;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -298,6 +299,10 @@ pub struct Task {
     /// The newer task that is called in its place.
     #[schema(value_type = String, required = false)]
     superseded_by: Option<TaskId>,
+    /// Whether its downstream gave an output for it; only if it did.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    has_output: bool,
     /// How often it has returned to waiting.
     returned: u32,
     /// The tracker's item that is acked when it settles.
@@ -337,20 +342,73 @@ pub struct Task {
     ),
 )]
 pub async fn show<B: Backend>(State(backend): State<Arc<B>>, Id(id): Id<TaskId>) -> Result<Json<Task>, Problem> {
-    let store = &backend.stack().store;
-    let found = store.read(std::slice::from_ref(&id), Freshness::Latest).await?.into_iter().next();
-    let task = found.ok_or_else(|| Problem::not_found("task"))?;
+    let (task, batch) = find(&backend.stack().store, &id).await?.ok_or_else(|| Problem::not_found("task"))?;
+    Ok(Json(Task::of(task, batch)))
+}
+
+/// Reads a task, if it is there, with its batch if that is.
+pub async fn find(
+    store: &(impl Tasks + Batches),
+    id: &TaskId,
+) -> Result<Option<(task::Task, Option<Batch>)>, ports::Error> {
+    let found = store.read(std::slice::from_ref(id), Freshness::Latest).await?.into_iter().next();
+    let Some(task) = found else { return Ok(None) };
     let batch = match task.status.batch() {
         Some(batch) => store.batch(batch).await?,
         None => None,
     };
-    Ok(Json(Task::of(task, batch)))
+    Ok(Some((task, batch)))
+}
+
+/// Reads the output of a task, if its batch keeps one.
+pub async fn output(store: &impl Batches, id: &TaskId, batch: Option<&Batch>) -> Result<Option<Output>, ports::Error> {
+    match batch {
+        Some(batch) => store.output(batch, id).await,
+        None => Ok(None),
+    }
+}
+
+/// The output of a task.
+#[serde_with::skip_serializing_none]
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TaskOutput {
+    /// Any JSON; null if it is too large to be kept.
+    #[schema(value_type = Value, required = true, nullable)]
+    output: Output,
+    /// The size of an output that is too large to be kept, in bytes.
+    #[schema(value_type = u64, required = false)]
+    omitted_bytes: Option<u64>,
+}
+
+/// Show a task's output
+///
+/// A downstream may say more of a task than its outcome, such as a tracking number, if the task's route asks for it.
+#[utoipa::path(
+    get, path = "/tasks/{id}/output", tag = "tasks", operation_id = "show_output",
+    params((
+        "id" = String, Path, description = "The task's id.", min_length = 1, max_length = 128, pattern = "^[!-~]+$",
+        example = "parcel-4711"
+    )),
+    responses(
+        (status = 200, description = "The output.", body = TaskOutput, example = json!({ "output": "1Z999AA10123456784" })),
+        ById, AnyPort,
+    ),
+)]
+pub async fn show_output<B: Backend>(
+    State(backend): State<Arc<B>>,
+    Id(id): Id<TaskId>,
+) -> Result<Json<TaskOutput>, Problem> {
+    let store = &backend.stack().store;
+    let (_, batch) = find(store, &id).await?.ok_or_else(|| Problem::not_found("task"))?;
+    let output = output(store, &id, batch.as_ref()).await?.ok_or_else(|| Problem::not_found("output"))?;
+    Ok(Json(TaskOutput { omitted_bytes: output.omitted_bytes(), output }))
 }
 
 impl Task {
     /// A task, with its batch if it is or was in one that is still there.
     pub fn of(task: task::Task, batch: Option<Batch>) -> Self {
         let status = Shown::of(&task, batch.as_ref()).into();
+        let has_output = batch.as_ref().is_some_and(|batch| batch.output_part(&task.id).is_some());
         let superseded_by = batch.as_ref().and_then(|batch| batch.superseder(&task)).cloned();
         let task::Task { id, status: stored, round, created_at, item, expires_at, .. } = task;
         let target = match &stored {
@@ -367,6 +425,7 @@ impl Task {
             batch: stored.batch().cloned(),
             reason: stored.reason().map(ToString::to_string),
             superseded_by,
+            has_output,
             returned: round.0,
             item,
             registered_at: created_at.shown(),

@@ -1,4 +1,6 @@
-//! `groupage check`: is a routes file right?
+//! `groupage check`: is a routes file right, and how would it read an answer?
+
+mod answer;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,8 @@ pub struct Args {
     /// Exit with 1 if something is allowed and surely not meant.
     #[arg(long)]
     strict: bool,
+    #[command(flatten)]
+    answer: answer::Recorded,
 }
 
 /// A routes file that cannot be used; a mistake is told as compilers point at one.
@@ -28,6 +32,8 @@ pub enum Error {
     Wrong { file: PathBuf, error: routes::Error },
     #[error("{}:{}: {refused}", file.display(), refused.line)]
     Refused { file: PathBuf, refused: routes::Refused },
+    #[error(transparent)]
+    Answer(#[from] answer::Error),
 }
 
 /// Line and column of a mistake; nothing if the file as a whole is meant.
@@ -46,9 +52,12 @@ struct Right {
 }
 
 /// Checks a routes file, up to its first mistake, warns of what is surely not meant, and says when calls are made
-/// again.
+/// again; or shows how a route reads a recorded answer.
 pub fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
     let (_, routes) = read_routes(&options.file)?;
+    if let Some(file) = &options.answer.answer {
+        return Ok(answer::run(&options.answer, file, &routes, output)?);
+    }
     let in_words = |route: &Route| (route.name.to_string(), route.retry.in_words());
     let warnings = doubts(&routes);
     let right = Right { valid: true, retries: routes.iter().map(in_words).collect(), warnings };

@@ -67,7 +67,7 @@ impl Page {
                     title { (on_one_line(&self.title)) " · Groupage" }
                     link rel="stylesheet" href={ (ROOT) "/console.css" };
                     link rel="icon" href="data:,";
-                    script src={ (ROOT) "/console.js" } defer {}
+                    script src={ (ROOT) "/console.js" } {}
                 }
                 body {
                     a.skip href="#main" { "To the content" }
@@ -197,6 +197,6 @@ mod tests {
             "{document}"
         );
         assert_eq!(document.matches("<script").count(), 1);
-        assert!(document.contains("<script src=\"/console/console.js\" defer></script>"));
+        assert!(document.contains("<script src=\"/console/console.js\"></script>"));
     }
 }

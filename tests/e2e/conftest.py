@@ -26,11 +26,14 @@ signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
-def emulator():
+def emulator(request):
     home = Path(tempfile.mkdtemp(prefix="groupage-e2e-"))
     emulator = Emulator(home)
     yield emulator
     emulator.stop()
+    # Who stops the tests ends functions in the middle of their invocations.
+    if request.session.exitstatus != pytest.ExitCode.INTERRUPTED:
+        emulator.check()
     shutil.rmtree(home)
 
 
@@ -65,7 +68,7 @@ def collector():
 @pytest.fixture(scope="session")
 def stack(emulator, downstream, hostile, handed, collector) -> Stack:
     """The stack with everything a route may name beside it, and the routes in place."""
-    secret = client(emulator, "secretsmanager").create_secret(Name="truck-api-key", SecretString=API_KEY)["ARN"]
+    secret = client(emulator, "secretsmanager").create_secret(Name="truck-api-key", SecretString=API_KEY + "\n")["ARN"]
     success_queue = client(emulator, "sqs").create_queue(QueueName="letters-sorted")["QueueUrl"]
     attributes = client(emulator, "sqs").get_queue_attributes(QueueUrl=success_queue, AttributeNames=["QueueArn"])
     function = _stamps_function(emulator)

@@ -10,16 +10,16 @@ from stack import GROUPAGE, PATIENCE_S
 
 
 @contextmanager
-def local_stack(folder: Path, routes: str | None = None):
+def local_stack(folder: Path, routes: str | None = None, variables: dict[str, str] = {}):
     """Tables, queues and HTTP API of `groupage local`, and the steps if there are routes; gives the environment in
     which they are used."""
-    with local_process(folder, routes) as (_, environment):
+    with local_process(folder, routes, variables) as (_, environment):
         yield environment
 
 
 @contextmanager
-def local_process(folder: Path, routes: str | None = None):
-    """The same with the process that runs all of it."""
+def local_process(folder: Path, routes: str | None = None, variables: dict[str, str] = {}):
+    """The same with the process that runs all of it, which has these variables."""
     ports = [word for name in ("dynamodb", "sqs", "http") for word in (f"--{name}-port", "0")]
     steps = ["--no-steps"]
     if routes is not None:
@@ -28,7 +28,7 @@ def local_process(folder: Path, routes: str | None = None):
         steps = ["--routes", file]
     command = [GROUPAGE, "local", *steps, "--data", folder, *ports]
     output = folder / "output"
-    process = Process(command, output, env={"PATH": "/usr/bin:/bin"})
+    process = Process(command, output, env={"PATH": "/usr/bin:/bin"} | variables)
     try:
         yield process, _environment(output, process)
         process.check()

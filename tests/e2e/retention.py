@@ -11,7 +11,11 @@ TABLES = {
         "until it is settled, then {RetentionDays} days",
         "`RetentionDays`",
     ),
-    "BatchTable": ("a batch: ids of its members, its outcome", "until all is done, then {RetentionDays} days", "`RetentionDays`"),
+    "BatchTable": (
+        "a batch: ids of its members, its outcome, their outputs",
+        "until all is done, then {RetentionDays} days; outputs 90 days longer",
+        "`RetentionDays`",
+    ),
     "BatchLockTable": ("a Target's lock, a gate", "7 days after its last use", ""),
     "SessionTable": ("a worker's session", "until it ends, at most a day after it expired", "`SessionExpiryMs`"),
     "TrackerTable": (

@@ -14,6 +14,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
+from carrier import carrier
 from door import Door
 from local import local_stack
 from stack import PATIENCE_S, ROOT
@@ -42,14 +43,15 @@ def test_every_answer_is_as_the_document_says(tmp_path, report):
     """Requests made from the document, good and bad: none is answered by a server error, an undocumented status, media
     type or body; bad ones are refused, good ones are not, and every operation has answered well, too."""
     config, har = tmp_path / "schemathesis.toml", tmp_path / "requests.har"
-    with local_stack(tmp_path, ANY_TASK) as environment:
+    with carrier() as labels, local_stack(tmp_path, ANY_TASK.replace("\nroutes:", f"\nroutes:{labels}", 1)) as environment:
         url, token = environment["GROUPAGE_API_URL"], environment["GROUPAGE_API_TOKEN"]
         get = partial(ask, token)
         dictionaries = {
             "tasks": ["known"],
             "routes": ["any"],
             "targets": ["any:all"],
-            "failed": [failed_task(get, url, "failed")],
+            "failed": [task_with(get, url, "failed", {"broken": True}, "failure")],
+            "outputs": [task_with(get, url, "labelled", {"label": True}, "output")],
             "batches": [batch_of_a_task(get, url, "known")],
             "trackers": ["known"],
             "streams": ["known"],
@@ -111,13 +113,13 @@ def batch_of_a_task(get, url: str, task: str) -> str:
     return shown["batch"]
 
 
-def failed_task(get, url: str, task: str) -> str:
-    """Sends a task that fails, and waits until it has."""
-    get(f"{url}/tasks", {"tasks": [{"id": task, "payload": {"broken": True}}]})
+def task_with(get, url: str, task: str, payload: dict, what: str) -> str:
+    """Sends a task, and waits until it has this."""
+    get(f"{url}/tasks", {"tasks": [{"id": task, "payload": payload}]})
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            get(f"{url}/tasks/{task}/failure")
+            get(f"{url}/tasks/{task}/{what}")
             return task
         except HTTPError as error:
             assert error.code in (404, 409) and time.monotonic() < deadline, error

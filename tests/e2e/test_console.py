@@ -455,6 +455,18 @@ def test_a_tracker_and_a_stream_say_how_far_they_are(page, local):
     expect(page.locator("main")).to_contain_text("its watermark is 0")
 
 
+def test_a_button_works_as_soon_as_it_can_be_pressed(page, local):
+    """Though the page's script comes late."""
+    page.goto(at(local, "held"))
+    page.get_by_role("link", name="later", exact=True).click()
+    expect(page.get_by_role("region", name="Next").locator("tbody tr")).to_have_count(3)
+    page.route("**/console.js", lambda route: (page.wait_for_timeout(2000), route.continue_()))
+    page.reload(wait_until="commit")
+    page.get_by_label("Release the next").fill("2")
+    page.get_by_role("button", name="Release").click()
+    expect(page.locator("main")).to_contain_text("release the next 2 of 3 tasks")
+
+
 def test_tasks_of_a_list_are_released_once_however_often_that_is_confirmed(page, local):
     page.goto(at(local, "held"))
     page.get_by_role("link", name="later", exact=True).click()
@@ -579,3 +591,31 @@ BARRIERS = """() => {
     return [...new Set(found)];
 }"""
 """What keeps people out, as axe would find it: names, labels, headings, landmarks, keyboard, contrast."""
+
+
+def test_a_link_that_is_pressed_stays_until_it_is_clicked(page, local):
+    """Though what the page shows changes meanwhile, and is shown then."""
+    page.goto(at(local, "targets?route=jobs"))
+    expect(page.locator("#state")).to_have_text("Live.")
+    page.get_by_role("link", name="jobs:hot").hover()
+    page.mouse.down()
+    page.evaluate("window.pressed = document.querySelector('#live table')")
+    assert page.evaluate(CHANGES), "the page does not change"
+    assert page.evaluate("window.pressed.isConnected"), "it was replaced"
+    page.mouse.up()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Target jobs:hot")
+    page.goto(at(local, "targets?route=jobs"))
+    page.get_by_role("heading", level=1).click()
+    page.evaluate("window.pressed = document.querySelector('#live table')")
+    assert page.evaluate(CHANGES), "the page does not change"
+    assert not page.evaluate("window.pressed.isConnected"), "what came is not shown after the click"
+
+
+CHANGES = """() => new Promise((done) => {
+    const events = new EventSource(document.getElementById("live").dataset.updates);
+    const seen = new Set();
+    const end = (changed) => { events.close(); done(changed); };
+    events.onmessage = (event) => { if (seen.add(event.data).size === 4) end(true); };
+    setTimeout(end, 60000, false);
+})"""
+"""Waits until the page is made anew some times, and says whether it was: it tells how many milliseconds it took."""

@@ -126,6 +126,7 @@ def patient(tmp_path_factory):
     emulator = Emulator(home)
     yield Patient(emulator, home / "routes.yaml")
     emulator.stop()
+    emulator.check()
 
 
 def test_a_stack_that_is_well_is_found_so_with_no_more_than_the_doctors_policy(patient):

@@ -25,6 +25,7 @@ def drill(report):
     finally:
         downstream.stop()
         emulator.stop()
+        emulator.check()
         shutil.rmtree(home)
 
 

@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 
 use derive_more::Display;
-use groupage_tests::prelude::*;
-use groupage_tests::process::Point;
-use groupage_tests::scenario::{Scenario, Told};
-use groupage_tests::{effort, fan, scenarios};
+use groupage_lab::prelude::*;
+use groupage_lab::process::Point;
+use groupage_lab::scenario::{Scenario, Told};
+use groupage_lab::{effort, fan, scenarios};
 
 /// Longer than visibility timeouts, leases and sessions.
 const PAUSE_MS: u64 = 61_000;

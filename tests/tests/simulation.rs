@@ -5,12 +5,12 @@
 //! search ends with the seed that shows it.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use std::collections::BTreeMap;
 
-use groupage_tests::chaos::Chaos;
-use groupage_tests::moods::Moods;
-use groupage_tests::{effort, fan, limits};
+use groupage_lab::chaos::Chaos;
+use groupage_lab::moods::Moods;
+use groupage_lab::{effort, fan, limits};
 
 /// This many seeds are tried in a quick run, and in a long one.
 const SEEDS: u64 = 300;

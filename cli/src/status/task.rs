@@ -7,7 +7,7 @@ use groupage_aws::System;
 use groupage_console::states;
 use groupage_console::words::{moment, why};
 use groupage_core::domain::shown::Shown;
-use groupage_core::domain::{BatchId, Target, TaskId, Timestamp};
+use groupage_core::domain::{self, BatchId, Target, TaskId, Timestamp};
 use groupage_core::ports::{Env, Freshness};
 use groupage_core::routes::Routes;
 use groupage_core::steps::look::OneTask;
@@ -27,6 +27,10 @@ struct TaskStatus {
     reason: Option<String>,
     /// The newer task that is called in its place.
     superseded_by: Option<TaskId>,
+    /// The output that its downstream gave.
+    output: Option<domain::output::Output>,
+    /// The size of an output that is too large to be kept.
+    output_omitted_bytes: Option<u64>,
     returned: u32,
     item: Option<String>,
     registered_at_ms: u64,
@@ -65,7 +69,8 @@ pub async fn show(
 }
 
 impl TaskStatus {
-    fn of(OneTask { task, target, batch, .. }: &OneTask) -> Self {
+    fn of(OneTask { task, target, batch, output, .. }: &OneTask) -> Self {
+        let omitted = output.as_ref().and_then(domain::output::Output::omitted_bytes);
         Self {
             id: task.id.clone(),
             status: Shown::of(task, batch.as_ref()),
@@ -73,6 +78,8 @@ impl TaskStatus {
             batch: task.status.batch().cloned(),
             reason: task.status.reason().map(ToString::to_string),
             superseded_by: batch.as_ref().and_then(|batch| batch.superseder(task)).cloned(),
+            output: output.clone().filter(|_| omitted.is_none()),
+            output_omitted_bytes: omitted,
             returned: task.round.0,
             item: task.item.as_ref().map(ToString::to_string),
             registered_at_ms: task.created_at.0,
@@ -89,6 +96,9 @@ impl TaskStatus {
         rows.extend(one.why.as_ref().map(|reason| ("waits for", Cell::new(why(reason, now), Tone::Wary))));
         rows.extend(self.reason.as_ref().map(|reason| ("reason", Cell::new(reason, Tone::Bad))));
         rows.extend(self.superseded_by.as_ref().map(|by| ("superseded by", by.as_str().into())));
+        rows.extend(self.output.as_ref().map(|output| ("output", json(output).into())));
+        let omitted = |bytes: u64| ("output", Cell::new(format!("{bytes} bytes, too large to be kept"), Tone::Wary));
+        rows.extend(self.output_omitted_bytes.map(omitted));
         rows.extend(self.target.as_ref().map(|target| ("target", target.as_str().into())));
         rows.extend(self.batch.as_ref().map(|batch| ("batch", batch.as_str().into())));
         if self.returned > 0 {
@@ -100,6 +110,10 @@ impl TaskStatus {
         rows.extend(one.task.expires_at.map(|at| ("wanted until", moment(at, now).into())));
         Sheet::facts(rows)
     }
+}
+
+fn json(output: &domain::output::Output) -> String {
+    serde_json::to_string(output).unwrap_or_default()
 }
 
 const fn tone(shown: Shown) -> Tone {
@@ -122,7 +136,7 @@ mod tests {
     fn a_task_says_what_it_waits_for_and_since_when_it_is_known() {
         let task = Task::new(TaskId::new("t"), Target::new("r:t"), "{}".to_owned(), String::new(), Timestamp(1_000));
         let (target, why) = (Some(Target::new("r:t")), Some(Why::Election));
-        let one = OneTask { task, failed: None, target, batch: None, lane: None, why };
+        let one = OneTask { task, failed: None, target, batch: None, output: None, lane: None, why };
         let shown = TaskStatus::of(&one);
         let json = serde_json::to_value(&shown).unwrap();
         let expected = serde_json::json!({

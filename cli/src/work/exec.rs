@@ -101,7 +101,7 @@ async fn talk(group: &mut Group, body: &str) -> Result<Answer, NoAnswer> {
         async { group.ended().await.map_err(lost) },
     )?;
     match failure(status) {
-        None => Ok(Answer { status: 200, retry_after_ms: None, body }),
+        None => Ok(Answer { status: 200, body, ..Answer::default() }),
         Some(reason) => Err(match status.code() {
             Some(NOT_EXECUTABLE | NOT_FOUND) => NoAnswer::Misconfigured(reason),
             Some(UNAVAILABLE | TEMPORARY_FAILURE) => NoAnswer::Other(reason),

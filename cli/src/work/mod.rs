@@ -47,7 +47,7 @@ Example, for a route `- { name: labels, target: printer, downstream: pull }`:
 /// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, GROUPAGE_API_TOKEN, GROUPAGE_CONSOLE_URL and
 /// GROUPAGE_SECRET_…. It prints nothing if all items succeeded. Otherwise it prints one of these:
 ///
-///   {"results": [{"id": "…", "status": "succeeded|failed|retry", "reason": "…"}, …]}
+///   {"results": [{"id": "…", "status": "succeeded|failed|retry", "reason": "…", "output": …}, …]}
 ///
 ///   {"batchItemFailures": [{"itemIdentifier": "…"}, …]}
 ///

@@ -23,8 +23,8 @@ pub enum Refused {
     Field(String),
 }
 
-/// The fields of a form that nobody fills in. The page's script puts what acts must bring into the first: a page that
-/// is had for the cookie alone does not hold it.
+/// The fields of a form that nobody fills in. The page's script puts what acts must bring into the first as the
+/// form is sent: a page that is had for the cookie alone does not hold it.
 pub fn hidden(fields: &Fields) -> Markup {
     html! {
         input type="hidden" name="form" value="";

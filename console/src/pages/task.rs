@@ -2,6 +2,7 @@
 
 use groupage_core::domain::batch;
 use groupage_core::domain::lane;
+use groupage_core::domain::output::Output;
 use groupage_core::domain::shown::Shown;
 use groupage_core::domain::task::Status;
 use groupage_core::domain::{Batch, BatchId, Task, TaskId, Timestamp};
@@ -14,6 +15,9 @@ use crate::backend::{Trouble, Visit};
 use crate::page::{self, Page, facts, id, reason, time};
 use crate::states;
 use crate::view::View;
+
+/// As much of an output is shown, in bytes. `groupage status task` has all of it.
+const SHOWN_BYTES: usize = 2_000;
 
 /// Shows it.
 pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
@@ -28,6 +32,7 @@ pub async fn show(visit: &Visit<'_>, view: &View) -> Result<Page, Trouble> {
     rows.extend(one.target.as_ref().map(|target| ("Target", page::target(target))));
     rows.extend(task.status.batch().map(|batch| ("batch", page::batch(batch))));
     rows.extend(failure(&one));
+    rows.extend(one.output.as_ref().map(|output| ("output", said(output))));
     rows.extend(behind(&one));
     rows.push(("rounds", html! { (task.round) }));
     rows.push(("calls in earlier rounds", html! { (task.attempts) }));
@@ -58,6 +63,16 @@ fn failure(one: &OneTask) -> Vec<(&'static str, Markup)> {
         rows.push(("answered", html! { (answer.status) " " (id(&answer.text)) }));
     }
     rows
+}
+
+/// The beginning of its output.
+fn said(output: &Output) -> Markup {
+    match output {
+        Output::Json(json) => {
+            html! { (id(&json[..json.floor_char_boundary(SHOWN_BYTES)])) @if json.len() > SHOWN_BYTES { "…" } }
+        }
+        Output::TooLarge(bytes) => html! { (bytes) " bytes, too large to be kept" },
+    }
 }
 
 /// Which task has the turn before it.
@@ -129,7 +144,7 @@ mod tests {
         let batch = batch.settled(Default::default(), Timestamp(9));
         let status = Status::Succeeded { batch: batch.id.clone() };
         let task = Task { status, round: Round(1), waits_since: Timestamp(1), ..task };
-        let one = OneTask { task, failed: None, target: None, batch: Some(batch), lane: None, why: None };
+        let one = OneTask { task, failed: None, target: None, batch: Some(batch), output: None, lane: None, why: None };
         let told: Vec<(u64, String)> = life(&one).into_iter().map(|(at, what)| (at.0, what.into_string())).collect();
         assert_eq!(told.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1, 1, 2, 9]);
         assert_eq!(told[0].1, "registered");

@@ -25,7 +25,7 @@ use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use embedded::{Pipeline, Ports, Processes, Storage};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use groupage_aws::entry::{AwsStack, Metric, RouteSource};
-use groupage_aws::{Downstreams, Meter};
+use groupage_aws::{Downstreams, Dynamo, Meter};
 use groupage_core::domain::{ItemId, Task, TaskId};
 use groupage_core::ports::{self, Freshness, Tasks};
 use groupage_core::routes::{Allowed, Routes};
@@ -57,7 +57,7 @@ pub struct Args {
     seed: u64,
 }
 
-/// A run that takes longer has hung. What is not settled by then is reported.
+/// A run in which nothing is settled for so long has hung. What is not settled by then is reported.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How often progress is shown.
@@ -110,10 +110,12 @@ async fn load(stack: &embedded::Stack, trucks: &Trucks, parcels: Vec<Parcel>, ba
     let started = Instant::now();
     let queue = &stack.queues().tasks;
     let sent_at = SentAt::default();
+    // With a meter of its own: to look is no part of what the tasks cost.
+    let table = stack.connection().store(RETENTION_MS, &Arc::default());
     tokio::select! {
         // A sender that fails leaves nothing worth waiting for; one that ends well leaves the other branch to wait.
         Err(error) = send((&sqs, queue), &parcels, items, &steps, &sent_at) => return Err(error),
-        () = watch(&pipeline, trucks, &sent_at, parcels.len(), bars) => {}
+        watched = watch((&pipeline, &table), trucks, &sent_at, parcels.len() as u64, bars) => watched?,
     }
     let seconds = started.elapsed().as_secs_f64();
     // Listening is the owner's affair, and no part of what the tasks cost.
@@ -166,25 +168,31 @@ async fn send(
     owner::seal(steps).await.context(UNTRACKED)
 }
 
-/// Shows progress until all tasks are settled, or patience ends.
-async fn watch(pipeline: &Pipeline, trucks: &Trucks, sent_at: &SentAt, tasks: usize, bars: Bars) {
-    let progress = Progress::new(tasks as u64, bars);
+/// Shows progress until all tasks are settled, or patience ends. Comparing with the ledger finds what is not settled
+/// then.
+async fn watch(
+    (pipeline, table): (&Pipeline, &Dynamo),
+    trucks: &Trucks,
+    sent_at: &SentAt,
+    tasks: u64,
+    bars: Bars,
+) -> Result<()> {
+    let progress = Progress::new(tasks, bars);
     let mut frames = time::interval(FRAME);
-    let watching = async {
+    let show = async {
         loop {
             frames.tick().await;
             let counts = pipeline.counts();
             let settled = counts.get(Metric::TasksSucceeded) + counts.get(Metric::TasksFailed);
-            let calls = trucks.ledger().calls();
-            progress.show(sent_at.count() as u64, &counts, settled, calls);
-            if settled >= tasks as u64 {
-                break;
-            }
+            progress.show(sent_at.count() as u64, &counts, settled, trucks.ledger().calls());
         }
     };
-    // What is not settled when patience ends is found by comparing with the ledger.
-    let _ = time::timeout(PATIENCE, watching).await;
+    let watched = tokio::select! {
+        settled = pipeline.settled(tasks, table, PATIENCE) => settled.map(|_| ()),
+        () = show => Ok(()),
+    };
     progress.clear();
+    watched.context("the embedded table does not answer")
 }
 
 async fn read_tasks(stack: &embedded::Stack, parcels: &[Parcel]) -> Result<Vec<Task>, ports::Error> {

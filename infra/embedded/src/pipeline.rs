@@ -8,9 +8,9 @@ use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use aws_sdk_sqs::Client;
 use groupage_aws::config::Queues;
 use groupage_aws::entry::mapping::{ELECT, GROUP, HANDLE, IN_ORDER, Settings, TASKS};
-use groupage_aws::entry::{self, Counts, Handled};
+use groupage_aws::entry::{self, Counts, Handled, Metric};
 use groupage_aws::spans::Spans;
-use groupage_core::ports::{Downstream, Env, Inbox, Outbox, Store};
+use groupage_core::ports::{self, Census, Downstream, Env, Inbox, Outbox, Store};
 use tokio::task::AbortHandle;
 
 use crate::Error;
@@ -53,6 +53,10 @@ impl Processes {
     }
 }
 
+/// How often the counts are read.
+const LOOK: Duration = Duration::from_millis(20);
+/// After so long without a count the table is asked.
+const QUIET: Duration = Duration::from_secs(3);
 /// This many tasks take some seconds, or many on a slow machine, and nobody waits for a process that has died.
 const ALONE: Settings = Settings { batch_size: 10_000, timeout_s: 120, ..TASKS };
 
@@ -118,6 +122,36 @@ impl Pipeline {
     pub fn counter(&self) -> impl Fn() -> Counts + Send + Sync + use<> {
         let counts = Arc::clone(&self.counts);
         move || counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until `tasks` tasks are settled, by the steps' own counts. Those miss a batch whose worker lost its
+    /// session as it recorded the outcome, so when nothing is counted any more the table is asked. Returns `false` if
+    /// nothing was settled for `patience`.
+    ///
+    /// # Errors
+    /// The table does not answer.
+    pub async fn settled(&self, tasks: u64, table: &impl Census, patience: Duration) -> Result<bool, ports::Error> {
+        let (mut settled, mut since, mut asked) = (0, Instant::now(), Instant::now());
+        while settled < tasks {
+            tokio::time::sleep(LOOK).await;
+            let counts = self.counts();
+            let now =
+                [Metric::TasksSucceeded, Metric::TasksFailed, Metric::TasksEnded].map(|of| counts.get(of)).iter().sum();
+            if now > settled {
+                (settled, since) = (now, Instant::now());
+            } else if since.elapsed() > QUIET && asked.elapsed() > QUIET {
+                // Tasks that wait in rests are in no table yet.
+                let put = table.tasks_that(&|_| true).await?.len() as u64;
+                if put >= tasks && table.unsettled_tasks().await?.is_empty() {
+                    return Ok(true);
+                }
+                if since.elapsed() > patience {
+                    return Ok(false);
+                }
+                asked = Instant::now();
+            }
+        }
+        Ok(true)
     }
 
     /// Stops receiving, finishes what is in hand, and says what all steps counted.

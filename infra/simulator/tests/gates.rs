@@ -1,6 +1,8 @@
 //! Many batches wait behind one limit: what that costs, and how much of the limit they use.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+use std::ops::RangeInclusive;
+
 use simulator::load::Load;
 use simulator::timing::{overtaken, share_used, waits_of};
 use simulator::{CallLimits, GateRequests, Setting, Weights, run};
@@ -8,7 +10,7 @@ use simulator::{CallLimits, GateRequests, Setting, Weights, run};
 const BATCHES: usize = 300;
 
 /// Runs differ by some hundredths.
-const SEEDS: std::ops::RangeInclusive<u64> = 1..=8;
+const SEEDS: RangeInclusive<u64> = 1..=8;
 
 /// What runs with this limit come to on average: the requests for the gate a call, the share of the limit, and how far
 /// the batch was overtaken that was overtaken most.
@@ -18,9 +20,14 @@ fn behind(calls: CallLimits) -> (f64, f64, f64) {
 
 /// The same with this many batches, whose calls take this long, in milliseconds.
 fn with_calls_of(call_ms: u64, batches: usize, calls: CallLimits) -> (f64, f64, f64) {
+    in_runs(SEEDS, call_ms, batches, calls)
+}
+
+/// The same in these runs.
+fn in_runs(seeds: RangeInclusive<u64>, call_ms: u64, batches: usize, calls: CallLimits) -> (f64, f64, f64) {
     let (mut requests, mut share, mut most_overtaken) = (0.0, 0.0, 0.0);
-    let runs = SEEDS.count() as f64;
-    for seed in SEEDS {
+    let runs = seeds.clone().count() as f64;
+    for seed in seeds {
         let load = Load::Burst { tasks: batches, targets: 1 };
         let setting = Setting { calls, seed, call_ms, max_items: 1, express: true, ..Setting::of(load) };
         let outcome = run(&setting, &|_| {}).unwrap();
@@ -43,6 +50,15 @@ fn a_rate_is_used_whole_at_a_flat_price_in_the_order_of_arrival() {
     assert!(requests <= 5.0, "{requests} reads and writes of gates a call");
     assert!(share >= 0.98, "{share} of the rate");
     assert!(most_overtaken <= 20.0, "overtaken by {most_overtaken}");
+}
+
+/// As many as `check` accepts. One long run: in its first seconds the mapping has few processes.
+#[test]
+fn a_hundred_calls_a_second_are_what_a_limit_bears() {
+    let limits = CallLimits { per_second: Some(100), pauses_route: true, ..CallLimits::default() };
+    let (requests, share, _) = in_runs(1..=1, 100, 4_000, limits);
+    assert!(requests <= 8.0, "{requests} reads and writes of gates a call");
+    assert!(share >= 0.9, "{share} of the rate");
 }
 
 #[test]

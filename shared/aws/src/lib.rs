@@ -45,7 +45,7 @@ use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
 use aws_smithy_runtime_api::client::http::http_client_fn;
 
 pub use connection::Connection;
-pub use downstreams::Downstreams;
+pub use downstreams::{Downstreams, judged, recorded_answer};
 pub use dynamo::Dynamo;
 pub use fault::chain;
 pub use meter::{Capacity, Meter, Place, Requests, SqsRequest, Units, Usage};

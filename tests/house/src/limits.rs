@@ -21,7 +21,7 @@ const HOUR_S: u64 = 3_600;
 const MIB: u64 = 1024 * 1024;
 
 /// All rows.
-pub const ROWS: [Row; 25] = [
+pub const ROWS: [Row; 26] = [
     (
         "a task message",
         "{} bytes; on a list, with the id that it waits under",
@@ -46,7 +46,7 @@ pub const ROWS: [Row; 25] = [
         &[
             (Field("Http", "timeout_ms"), 1_000),
             (Constant("shared/core/src/routes/body.rs", "MAX_BODY_BYTES"), MIB),
-            (Constant("shared/core/src/ports/downstream.rs", "MAX_ANSWER_BYTES"), MIB),
+            (Constant("shared/core/src/domain/answer.rs", "MAX_ANSWER_BYTES"), MIB),
         ],
     ),
     (
@@ -58,6 +58,14 @@ pub const ROWS: [Row; 25] = [
         ],
     ),
     ("a reason", "64 letters, digits and `_-.:`", &[]),
+    (
+        "a task's output",
+        "{} KiB of JSON; those of one answer together {} MiB",
+        &[
+            (Constant("shared/core/src/domain/output.rs", "MAX_OUTPUT_BYTES"), 1_024),
+            (Constant("shared/core/src/domain/answer.rs", "MAX_ANSWER_BYTES"), MIB),
+        ],
+    ),
     ("attempts of a task", "{}", &[(Field("Retry", "attempts"), 1)]),
     (
         "`Retry-After`",
@@ -67,7 +75,7 @@ pub const ROWS: [Row; 25] = [
     ("an outage", "24 hours; `retry.give_up_after_s` allows {} days", &[(Field("Retry", "give_up_after_s"), 86_400)]),
     (
         "limits of a route, and those that routes share",
-        "{} calls in flight, {} calls a second; in practice some dozens of calls a second",
+        "{} calls in flight, {} calls a second",
         &[(Field("CallLimits", "in_flight_per_target"), 1), (Field("CallLimits", "calls_per_second"), 1)],
     ),
     ("shards of a Target", "{}", &[(Field("Route", "shards"), 1)]),

@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::config::Credentials;
 use clap::{ArgGroup, Parser};
 use groupage_aws::System;
 use groupage_core::ports::Env;
-use groupage_tests::engine;
+use groupage_lab::engine;
 use serde_json::{Value, json};
 
 /// What all claims cost on AWS at most: they make fewer than 100,000 requests, each of a unit or two.

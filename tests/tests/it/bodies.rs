@@ -1,7 +1,7 @@
 //! Bodies that a template makes: members on which it fails, and bodies that are too large.
 
 use groupage_core::domain::task::Status;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 /// The default body's shape, with a required field `n` and as many kilobytes of padding as a payload asks for.
 const ROUTES: &str = r#"

@@ -8,8 +8,8 @@ use groupage_core::domain::failed::Filed;
 use groupage_core::domain::message::{Group, Handle};
 use groupage_core::domain::outcome::Reply;
 use groupage_core::routes::Item;
-use groupage_tests::fuzz::fuzz;
-use groupage_tests::prelude::*;
+use groupage_lab::fuzz::fuzz;
+use groupage_lab::prelude::*;
 use serde_json::Value;
 
 /// The texts of a file of the corpus, as `tests/e2e/hostile.py` reads them.
@@ -102,19 +102,23 @@ fn an_answer_settles_nobody_but_the_members_of_its_call() {
         .collect();
     let mappings = [
         serde_json::json!({}),
-        serde_json::json!({ "results": "rows", "id": "key", "succeeded": "ok", "retryable": "busy", "reason": "why" }),
-        serde_json::json!({ "results": "items", "succeeded": "status == 'ok'", "reason": "why" }),
+        serde_json::json!({ "results": "body.rows", "id": "key", "succeeded": "ok", "retryable": "busy", "reason": "why" }),
+        serde_json::json!({ "results": "body.items", "succeeded": "status == 'ok'", "reason": "why" }),
+        serde_json::json!({ "accept": "status", "failures": "body.errors", "index": "at", "reason": "code" }),
+        serde_json::json!({ "format": "xml", "results": "body.r.item[]", "id": "\"@id\"", "succeeded": "ok" }),
+        serde_json::json!({ "format": "ndjson", "results": "body", "succeeded": "ok", "unmentioned": "failed" }),
+        serde_json::json!({ "format": "text", "all_succeeded": "body == 'done'", "pause": "body", "error": "body" }),
     ];
     let routes: Vec<Routes> =
         mappings.iter().map(|mapping| with(&serde_json::json!({ "response": mapping })).unwrap()).collect();
     let members = ["a", "b"].map(TaskId::new);
     fuzz("answer", &bytes_of(&seeds), |bytes| {
-        for routes in &routes {
+        for (routes, status) in routes.iter().flat_map(|routes| [(routes, 200), (routes, 422)]) {
             let route = routes.get(&RouteName::new("r")).unwrap();
-            let answer = Answer { status: 200, retry_after_ms: None, body: bytes.to_vec() };
+            let answer = Answer { status, body: bytes.to_vec(), ..Answer::default() };
             let excerpt = answer.excerpt();
             assert!(excerpt.text.len() <= 200 && !excerpt.text.chars().any(char::is_control));
-            if let Reply::PerMember(said) = route.read(Ok(answer), &members, false) {
+            if let Reply::PerMember(said) = route.read(Ok(answer), &members, false).reply {
                 assert!(said.keys().all(|id| members.contains(id)), "{said:?}");
             }
         }

@@ -1,6 +1,6 @@
 //! Tasks that a person cancels while their batch waits, end to end on ports in memory.
 
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use groupage_core::domain::cancelled::Refused;
 use groupage_core::domain::shown::Shown;

@@ -1,7 +1,7 @@
 //! Windows that the clock closes: tasks wait for it without a message, and become batches together.
 
 use groupage_core::domain::task::Status;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use tokio::time::Instant;
 
 /// Every run begins 800 s before the hour.

@@ -2,7 +2,7 @@
 
 use groupage_core::domain::message::{Group, Handle};
 use groupage_core::steps::hold::Holding;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 const QUARTER_OF_AN_HOUR_MS: u64 = 15 * 60 * 1_000;
 /// What a chain has to its credit.

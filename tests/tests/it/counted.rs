@@ -6,7 +6,7 @@ use groupage_aws::entry::{self, Metric, RouteSource};
 use groupage_core::domain::batch::Member;
 use groupage_core::domain::task::Ties;
 use groupage_core::ports::{Error, Result, Settlement};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 /// Tables that do not answer the first write of a member's own status.
 struct Silent(MemoryStore, AtomicBool);

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use groupage_tests::downstream::{Seen, status};
-use groupage_tests::fan;
-use groupage_tests::prelude::*;
-use groupage_tests::process::{Lasting, Outage};
+use groupage_lab::downstream::{Seen, status};
+use groupage_lab::fan;
+use groupage_lab::prelude::*;
+use groupage_lab::process::{Lasting, Outage};
 
 /// How long a port is out of order.
 const HOURS_MS: u64 = 3 * 60 * 60 * 1000;
@@ -115,8 +115,8 @@ fn a_batch_that_kills_its_workers_ends_where_nothing_is_taken_apart() {
 mod a_queue_that_refuses {
     use groupage_core::domain::notice::{NotificationQueue, UNDELIVERABLE};
     use groupage_core::ports::{Destination, Env, Outgoing};
-    use groupage_tests::downstream::fails_alone;
-    use groupage_tests::process::Refusing;
+    use groupage_lab::downstream::fails_alone;
+    use groupage_lab::process::Refusing;
 
     use super::*;
 
@@ -168,6 +168,24 @@ mod a_queue_that_refuses {
                 broken: broken(&world, &BTreeSet::new()).into_iter().filter(told_elsewhere).collect(),
             }
         })
+    }
+
+    /// Its members' statuses are written, and the one that goes round again is on its way, before any notice is sent.
+    #[test]
+    fn an_output_that_cannot_be_read_keeps_back_notices_only() {
+        let outage = Some(Outage { step: "batch-handler", call: "outputs", for_ms: HOUR_MS });
+        let setting = Setting { seed: 3, latency_ms: 4, sweeps: true, ..Setting::default() };
+        let setting = Setting { lasting: Lasting { outage, ..Lasting::default() }, ..setting };
+        in_virtual_time(async {
+            let world = World::new(setting, &routes_with("on_reject: fail"), Scripted::new(Box::new(fails_alone)));
+            world.send(&parcels(3, 1));
+            world.run_to_rest().await.expect("it comes to rest");
+            assert_kept(&world, 3);
+            let points = world.fate.points();
+            let places = |call| (0..points.len()).filter(|n| points[*n].call == call).collect::<Vec<_>>();
+            let (reads, statuses) = (places("outputs"), places("settle"));
+            assert!(statuses[0] < reads[1], "statuses do not wait for the second try: {reads:?}, {statuses:?}");
+        });
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use groupage_core::domain::lock::{Bid, Holder, Lock, bid};
 use groupage_core::domain::message::{Elect, Election};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 const TARGETS: usize = 12;
 

@@ -1,10 +1,10 @@
 //! Tasks that are wanted until some time, end to end on ports in memory.
 
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use std::collections::BTreeMap;
 
 use groupage_core::domain::shown::Shown;
-use groupage_tests::scenario::expiring;
+use groupage_lab::scenario::expiring;
 
 fn world(lines: &str) -> World {
     let setting = Setting { sweeps: true, latency_ms: 4, ..Setting::default() };

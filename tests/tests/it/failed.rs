@@ -3,15 +3,15 @@
 use groupage_core::domain::answer::Excerpt;
 use groupage_core::domain::task::Status;
 use groupage_core::domain::tracker::{End, Ending, State};
-use groupage_tests::downstream::Seen;
-use groupage_tests::fan_out::FanOut;
-use groupage_tests::prelude::*;
+use groupage_lab::downstream::Seen;
+use groupage_lab::fan_out::FanOut;
+use groupage_lab::prelude::*;
 
 /// Refuses each call with `p1` in it, the first time.
 fn refuses_once(seen: &Seen, _: usize) -> Result<Answer, NoAnswer> {
     let refused = seen.batches_before == 0 && seen.items.iter().any(|item| item == "p1");
     let body = b"{\"error\": \"no such truck\"}\n".to_vec();
-    Ok(if refused { Answer { status: 422, retry_after_ms: None, body } } else { ok("") })
+    Ok(if refused { Answer { status: 422, body, ..Answer::default() } } else { ok("") })
 }
 
 fn world(lines: &str, retries: usize) -> World {

@@ -4,7 +4,7 @@ use groupage_core::domain::message::Handle;
 use groupage_core::ports::Result;
 use groupage_core::steps::handle::{self, HandleBatch};
 use groupage_core::steps::process::notify::Announced;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use std::sync::Mutex;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};

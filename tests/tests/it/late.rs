@@ -1,6 +1,6 @@
 //! Events that are more than one invocation of register-task gets through. Lambda kills it when its time is up.
 
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,7 +10,7 @@ use groupage_core::domain::message::{Group, Lead};
 use groupage_core::ports::{Error, Result, layer};
 use groupage_core::steps::group::{GroupBatch, Report};
 use groupage_core::steps::{self, handle};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 /// A window so long that a leader whose batch is nearly full stays and looks again and again.
 const ROUTES: &str = parcels_route!["batch: { max_items: 10, wait_ms: 120000, express: false }"];

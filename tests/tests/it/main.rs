@@ -5,6 +5,7 @@
 //! slow down.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
 
+mod already_done;
 mod bodies;
 mod bursts;
 mod bytes;

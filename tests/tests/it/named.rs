@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use groupage_core::domain::task::Status;
-use groupage_tests::downstream::Seen;
-use groupage_tests::prelude::*;
-use groupage_tests::process::Lasting;
+use groupage_lab::downstream::Seen;
+use groupage_lab::prelude::*;
+use groupage_lab::process::Lasting;
 
 /// Two routes that name the limit `shared` beside these lines.
 fn routes(shared: &str, own: &str) -> String {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use groupage_core::domain::task::Status;
 use groupage_core::routes::Notify;
 use groupage_core::steps::lane::{Arrival, Lined, Ordering, Over, Resumed, Skipped};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use proptest::prelude::*;
 
 fn routes(order: &str) -> String {

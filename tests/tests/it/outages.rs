@@ -1,13 +1,13 @@
 //! A downstream's bad day: it is away for a while, or one task crashes it. Nobody fails for what was not about it.
 
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 use groupage_core::domain::notice::UNDELIVERABLE;
 use groupage_core::domain::task::Status;
 use groupage_core::steps::hold::Holding;
-use groupage_tests::downstream::Seen;
-use groupage_tests::process::{Lasting, Outage, Refusing};
+use groupage_lab::downstream::Seen;
+use groupage_lab::process::{Lasting, Outage, Refusing};
 use tokio::time::Instant;
 
 const SECOND_MS: u64 = 1_000;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use groupage_aws::entry::mapping::TASKS;
 use groupage_core::ports::{self, Result};
 use groupage_core::steps::register::{Record, Report};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 const ROUTES: &str = parcels_route!["batch: { max_items: 10, wait_ms: 2000, express: false }"];
 

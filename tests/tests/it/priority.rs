@@ -1,6 +1,6 @@
 //! Urgent tasks fill the next batch of their Target first, and the others do not starve.
 
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 const ROUTES: &str = parcels_route![
     "batch: { max_items: 10, wait_ms: 1000, express: false }",
@@ -8,7 +8,7 @@ const ROUTES: &str = parcels_route![
 ];
 
 fn urgent(n: usize) -> String {
-    groupage_tests::scenario::keyed(n, 0, 9, 1)
+    groupage_lab::scenario::keyed(n, 0, 9, 1)
 }
 
 /// A world in which writes take time, so that one batch is made before the next.

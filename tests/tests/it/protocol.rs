@@ -3,7 +3,7 @@
 use futures::FutureExt;
 use groupage_core::domain::gate::{Admission, Asks, Limits, Scope};
 use groupage_core::steps::revive::{Leaders, revive};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 const ROUTES: &str = parcels_route![
     "when: type == 'parcel'",
@@ -114,7 +114,7 @@ async fn a_repeat_beside_another_task_of_its_id_is_still_driven_on() {
 #[tokio::test(start_paused = true)]
 async fn copies_of_a_paused_batchs_message_wait_for_the_pause() {
     let script = |_: &_, before| match before {
-        0 => Ok(Answer { status: 503, retry_after_ms: Some(60_000), body: Vec::new() }),
+        0 => Ok(Answer { status: 503, retry_after_ms: Some(60_000), ..Answer::default() }),
         _ => Ok(ok("")),
     };
     let world = world(Scripted::new(Box::new(script)));

@@ -1,6 +1,6 @@
 //! Tasks that wait for their time, end to end on ports in memory.
 
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use groupage_core::domain::task::Status;
 use groupage_core::domain::time::DAY_MS;

@@ -5,7 +5,7 @@ use groupage_aws::entry::{self, RouteSource};
 use groupage_core::domain::sender::Senders;
 use groupage_core::domain::tracker::{Options, Which};
 use groupage_core::steps::stream::{Event, Streaming};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 const ROUTES: &str = parcels_route!["when: type == 'parcel'", "batch: { max_items: 10, wait_ms: 500 }"];
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use groupage_core::domain::lock::{Bid, bid};
-use groupage_tests::prelude::*;
-use groupage_tests::scenarios;
+use groupage_lab::prelude::*;
+use groupage_lab::scenarios;
 
 const ITEMS: usize = 10;
 

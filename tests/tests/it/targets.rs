@@ -1,6 +1,6 @@
 //! Targets of which the routes file says something else.
 
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use tokio::time::Instant;
 
 const ROUTES: &str = parcels_route![

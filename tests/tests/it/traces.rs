@@ -10,8 +10,8 @@ use groupage_core::domain::batch::Assumes;
 use groupage_core::domain::trace::{MAX_LINKS, TRACEPARENT, Traces};
 use groupage_core::steps::process::follow_up;
 use groupage_core::steps::register::Record;
-use groupage_tests::downstream::fails_alone;
-use groupage_tests::prelude::*;
+use groupage_lab::downstream::fails_alone;
+use groupage_lab::prelude::*;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
@@ -85,7 +85,7 @@ async fn a_member_that_goes_round_again_keeps_its_trace() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_of_one_batch_share_a_trace_and_tasks_without_one_have_none() {
-    let away = |_: &groupage_tests::downstream::Seen, before: usize| match before {
+    let away = |_: &groupage_lab::downstream::Seen, before: usize| match before {
         0 => Err(NoAnswer::Timeout),
         _ => Ok(ok("")),
     };

@@ -1,7 +1,7 @@
 //! What a task's route reads out of its payload for the one that groups it: weights, ends of batches, replaced tasks.
 
 use groupage_core::domain::shown::Shown;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use tokio::time::Instant;
 
 const ROUTES: &str = parcels_route!["batch: { max_items: 100, wait_ms: 1000 }", "notify: { success: default }"];
@@ -126,7 +126,7 @@ async fn a_task_that_closes_its_batch_wakes_the_leader_that_waits() {
 #[tokio::test(start_paused = true)]
 async fn traits_outlast_a_pause_and_a_time_that_is_waited_for() {
     let world = world("wait_ms: 1000, weight: n, max_weight: 5", "");
-    let scheduled: Vec<String> = (3..6).map(|n| groupage_tests::scenario::scheduled(&parcel(n, 0), 600)).collect();
+    let scheduled: Vec<String> = (3..6).map(|n| groupage_lab::scenario::scheduled(&parcel(n, 0), 600)).collect();
     world.register(&scheduled).await;
     world.run_to_rest().await.unwrap();
     assert_eq!(sizes(&world), [1, 1, 1], "they weigh 3, 4 and 5");

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use groupage_core::domain::batch::Pace;
 use groupage_core::domain::gate::{Of, Ticket};
 use groupage_core::domain::message::{Due, Election, Finish, Group, Handle, Lead, Resume, Return, Returning};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use serde_json::{Value, json};
 
 fn folder() -> PathBuf {

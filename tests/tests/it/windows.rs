@@ -1,6 +1,6 @@
 //! When a batch ends that is not full: once it is large enough, once nothing comes, or with its window.
 
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use tokio::time::Instant;
 
 const ROUTES: &str = parcels_route!["batch: { max_items: 10, wait_ms: 60000 }"];

@@ -80,7 +80,7 @@ impl Downstream for Echo {
         // Not one of ours: somebody sent it to the canary route by hand.
         let body = body.map_err(|_| NoAnswer::Failed(Reason::new("no_canary")))?;
         let answer = self.answer(&body, call.batch, System.now());
-        Ok(Answer { status: 200, retry_after_ms: None, body: answer.to_string().into_bytes() })
+        Ok(Answer { status: 200, body: answer.to_string().into_bytes(), ..Answer::default() })
     }
 }
 

@@ -20,7 +20,7 @@ const VISIBILITY_MS: u64 = 60_000;
 
 /// Registers `tasks` tasks for `targets` Targets on a path and works until all are settled.
 pub async fn run(path: Path, tasks: u64, targets: u64) -> Result<Run> {
-    let routes = RouteSource::Fixed(routes(path, WAIT_MS)?);
+    let routes = RouteSource::Fixed(routes(path, WAIT_MS, None)?);
     let stack = Stack::new(MemoryStore::new(), MemoryQueues::new(), System, routes);
     let watch = Watch::start();
     let (mut counts, mut running) = (Counts::default(), FuturesUnordered::new());
@@ -74,7 +74,7 @@ async fn deliver(stack: &Stack, to: Destination, messages: Vec<Delivery>) -> Cou
         }
         Destination::Elect => entry::elect_leader(stack, event).await,
         Destination::Group => entry::group_batch(stack, event).await,
-        Destination::Handle => entry::batch_handler(stack, &Accepting, event).await,
+        Destination::Handle => entry::batch_handler(stack, &Accepting::default(), event).await,
         // The queues hand out none of these.
         Destination::Rejected | Destination::Notification(_) => Handled::default(),
     };

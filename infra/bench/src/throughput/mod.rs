@@ -22,7 +22,7 @@ use crate::print::{Output, tables};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How many tasks. A multiple of a hundred for each Target lets every batch be full.
-    #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(100..=10_000_000))]
     tasks: u64,
     /// How many Targets they are for; one run for each.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_values_t = [1, 100], value_parser = clap::value_parser!(u64).range(1..=10_000))]
@@ -30,6 +30,9 @@ pub struct Args {
     /// Through the embedded stack.
     #[arg(long)]
     embedded: bool,
+    /// Send batches of one task behind this limit, and report the share of it that is used.
+    #[arg(long, value_name = "NUMBER", requires = "embedded", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    calls_per_second: Option<u32>,
     /// How often, each time with new tables in memory.
     #[arg(long, value_name = "NUMBER", default_value_t = 3, conflicts_with = "embedded", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
@@ -42,7 +45,7 @@ pub async fn run(options: &Args, output: Output) -> Result<()> {
         Path::ALL.into_iter().flat_map(|path| options.targets.iter().map(move |targets| (path, *targets)))
     {
         if options.embedded {
-            runs.push(embedded::run(path, options.tasks, targets).await?);
+            runs.push(embedded::run(path, options.tasks, targets, options.calls_per_second).await?);
             continue;
         }
         for _ in 0..options.rounds {

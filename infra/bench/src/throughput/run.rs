@@ -1,7 +1,7 @@
 //! One run: its way, its tasks, its clocks, and what it came to.
 
-use std::sync::Arc;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use groupage_core::ports::{Answer, Call, Downstream, NoAnswer};
@@ -35,8 +35,11 @@ pub struct Run {
     pub seconds: f64,
     pub tasks_per_second: f64,
     pub calls: u64,
-    /// Calls by the fewest that there could be.
+    /// Calls by the fewest that there could be, with a hundred tasks each.
     pub fill: f64,
+    /// The share of its limit that was used from the first call to the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_used: Option<f64>,
     /// Of processor time in this process, for each task; `None` where the operating system does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_us_per_task: Option<f64>,
@@ -48,16 +51,19 @@ pub struct Run {
 /// A full batch.
 const MAX_ITEMS: u64 = 100;
 
-/// The one route. A batch that is not full waits for `wait_ms` milliseconds.
-pub fn routes(path: Path, wait_ms: u64) -> Result<Arc<Routes>> {
+/// The one route. A batch that is not full waits for `wait_ms` milliseconds. Behind a limit each has one task.
+pub fn routes(path: Path, wait_ms: u64, per_second: Option<u32>) -> Result<Arc<Routes>> {
     let express = matches!(path, Path::Express);
+    let max_items = per_second.map_or(MAX_ITEMS, |_| 1);
+    let limits = per_second.map(|limit| format!("calls_per_second: {limit}")).unwrap_or_default();
     let text = format!(
         r#"
 version: 1
 routes:
   - name: bench
     target: target
-    batch: {{ max_items: {MAX_ITEMS}, wait_ms: {wait_ms}, express: {express} }}
+    batch: {{ max_items: {max_items}, wait_ms: {wait_ms}, express: {express} }}
+    limits: {{ {limits} }}
     downstream: {{ http: {{ url: "http://127.0.0.1:9/" }} }}
 "#
     );
@@ -69,11 +75,26 @@ pub fn body(number: u64, targets: u64) -> String {
     format!(r#"{{"id":"bench-{number}","payload":{{"target":"t{}","number":{number}}}}}"#, number % targets)
 }
 
-/// Accepts every call at once.
-pub struct Accepting;
+/// Accepts every call at once, and knows when the first and the last one came.
+#[derive(Debug, Default)]
+pub struct Accepting {
+    came: Mutex<Option<(Instant, Instant)>>,
+}
+
+impl Accepting {
+    /// Returns how long it was from the first call to the last.
+    pub fn called_for(&self) -> Duration {
+        let came = *self.came.lock().unwrap_or_else(PoisonError::into_inner);
+        came.map(|(first, last)| last - first).unwrap_or_default()
+    }
+}
 
 impl Downstream for Accepting {
     async fn call(&self, _: &Call<'_>) -> Result<Answer, NoAnswer> {
+        let now = Instant::now();
+        let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
+        came.get_or_insert((now, now)).1 = now;
+        drop(came);
         Ok(Answer { status: 200, ..Answer::default() })
     }
 }
@@ -101,6 +122,7 @@ impl Watch {
             tasks_per_second: tasks as f64 / seconds,
             calls,
             fill: calls as f64 / fewest(tasks, targets) as f64,
+            limit_used: None,
             cpu_us_per_task: cpu.map(|seconds| seconds * 1e6 / tasks as f64),
             resident_bytes_after: None,
         }

@@ -2,9 +2,10 @@
 
 use groupage_aws::Place;
 use groupage_aws::price::Image;
-use groupage_core::domain::batch::{Assumes, Batch};
+use groupage_core::domain::batch::{Assumes, Batch, ByPosition, OutputPart};
 use groupage_core::domain::id::{BatchId, RouteName};
 use groupage_core::domain::shelf::Position;
+use groupage_core::domain::time::Timestamp;
 use groupage_core::ports::{Batches, Entries, Look, Result, Segment, Stored, Unfinished};
 
 use super::{RETENTION_MS, Store};
@@ -31,6 +32,24 @@ impl Batches for Store {
         let keys = keys(batch.id.as_str(), Some(&part));
         let write = self.inner.store(batch, assumes);
         self.write(keys, || self.batch_image(&batch.id), write, |stored| *stored == Stored::Yes).await
+    }
+
+    async fn keep_outputs(
+        &self,
+        batch: &BatchId,
+        part: &OutputPart,
+        outputs: &ByPosition,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.inner.keep_outputs(batch, part, outputs, now).await
+    }
+
+    async fn outputs(&self, batch: &BatchId, parts: &[OutputPart]) -> Result<ByPosition> {
+        self.inner.outputs(batch, parts).await
+    }
+
+    async fn erase_output(&self, batch: &BatchId, part: &OutputPart, position: usize) -> Result<()> {
+        self.inner.erase_output(batch, part, position).await
     }
 
     async fn unfinished(&self, route: &RouteName, look: Look<'_>) -> Result<Entries<BatchId>> {

@@ -3,8 +3,8 @@
 //!
 //! Units are computed from the items before and after each write, by `groupage_aws::price`; the tables inside are those
 //! in memory, whose calls never wait, so nothing comes between the looks and the write. Failed tasks, trackers, lists,
-//! lanes, streams and sweep's bookmarks are handed on without a price: no scenario uses them, and what sweep reads
-//! costs by the minute.
+//! lanes, streams, outputs and sweep's bookmarks are handed on without a price: no scenario uses them, and what sweep
+//! reads costs by the minute.
 
 mod batches;
 mod locks;

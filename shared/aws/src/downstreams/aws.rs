@@ -41,6 +41,7 @@ impl Aws {
 }
 
 /// Secrets Manager.
+#[derive(Debug)]
 pub(super) struct Manager {
     config: SdkConfig,
     client: OnceCell<aws_sdk_secretsmanager::Client>,

@@ -77,4 +77,4 @@ fn of_tls(error: &rustls::Error) -> Option<&'static str> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

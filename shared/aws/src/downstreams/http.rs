@@ -1,103 +1,147 @@
 //! Calls over HTTP.
 //!
-//! Only the route decides where a call goes: redirects are answers like any other, and no proxy is taken from the
-//! environment. What the stack does not allow a route to call is not called. The answer is read to its end or to
-//! [`MAX_ANSWER_BYTES`], within the route's timeout as a whole.
+//! The caller makes no call that the stack does not allow. It reads an answer to its end or to [`MAX_ANSWER_BYTES`],
+//! within the route's timeout as a whole, and puts asterisks in place of each secret that the answer repeats.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use aws_config::SdkConfig;
 use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::trace::TRACEPARENT;
 use groupage_core::ports::{Answer, Call, MAX_ANSWER_BYTES, NoAnswer};
-use groupage_core::routes::downstream::{Filling, Method, header};
-use groupage_core::routes::{self, Allowed, Http};
-use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Response, Url, redirect};
-use rustls::{ClientConfig, RootCertStore};
-use tokio::sync::OnceCell;
+use groupage_core::routes::downstream::{Filling, header, in_url};
+use groupage_core::routes::{self, Allowed, Http, ResponseMapping};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method, Response, Url};
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
+use crate::downstreams::auth::{Proof, Proofs, Sent, Signable};
 use crate::downstreams::broken::no_answer;
+use crate::downstreams::client::Clients;
 use crate::downstreams::compression::{compressed, decoded};
-use crate::downstreams::lookup::Guarded;
 use crate::downstreams::pacing::asked_ms;
 use crate::downstreams::secrets::Secrets;
 
-const UNAUTHORIZED: u16 = 401;
-const FORBIDDEN: u16 = 403;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const FENCE: HeaderName = HeaderName::from_static("groupage-fence");
 const ATTEMPT: HeaderName = HeaderName::from_static("groupage-attempt");
-const USER_AGENT: &str = concat!("groupage/", env!("CARGO_PKG_VERSION"));
-
-/// Servers close idle connections after a minute or more; a connection that is surely open saves a reset.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The body of an answer that is no 2xx is read for so long at most: its status holds calls back meanwhile unheard.
 const REFUSAL_WITHIN: Duration = Duration::from_secs(1);
+/// A shorter value is no secret that can be told from other text.
+const BLOTTED_FROM: usize = 8;
 
 /// Makes calls over HTTP.
 #[derive(Debug)]
 pub(crate) struct HttpCaller {
-    client: OnceCell<Client>,
+    clients: Clients,
     secrets: Secrets,
+    proofs: Proofs,
     allowed: Arc<Allowed>,
 }
 
+/// All of a request but its body, and what its signature adds.
+#[derive(PartialEq)]
+struct Prepared {
+    url: Url,
+    headers: HeaderMap,
+    proof: Proof,
+    /// The secrets in its URL and its headers, as they are sent.
+    secrets: Vec<String>,
+}
+
 impl HttpCaller {
-    pub(crate) fn new(secrets: Secrets, allowed: Allowed) -> Self {
-        Self { client: OnceCell::new(), secrets, allowed: Arc::new(allowed) }
+    pub(crate) fn new(config: &SdkConfig, allowed: Allowed) -> Self {
+        let allowed = Arc::new(allowed);
+        Self {
+            clients: Clients::new(Arc::clone(&allowed)),
+            secrets: Secrets::new(config.clone()),
+            proofs: Proofs::new(config.clone()),
+            allowed,
+        }
     }
 
-    /// Makes one call, and one more if its secrets were refused and are others by now. The timeout begins when the
-    /// secrets are at hand.
+    /// Makes one call. It makes one more if its secrets were refused and are others by now, or if its signature was
+    /// refused for its time. The timeout begins when the secrets are at hand.
     pub(crate) async fn call(&self, http: &Http, call: &Call<'_>, timeout: Duration) -> Result<Answer, NoAnswer> {
         self.allowed.call(http).map_err(|forbidden| {
             warn!(%forbidden, "a call is not allowed");
             NoAnswer::Misconfigured(Reason::new(forbidden.reason()))
         })?;
-        let url = http.url.filled(filling(call)).map_err(|_| NoAnswer::Refused(Reason::new("target_not_in_url")))?;
-        let headers = self.headers(http, call).await?;
-        let (method, ignores_body) = (http.method, http.response.ignores_body());
-        let request = Request { url, method, body: compressed(&call.body, http.compress).await?, ignores_body };
-        let answer = self.send(&request, headers.clone(), timeout).await?;
-        if !matches!(answer.status, UNAUTHORIZED | FORBIDDEN) {
-            return Ok(answer);
+        let client = self.clients.get(&http.tls, &self.secrets).await?;
+        let prepared = self.prepared(http, call).await?;
+        let body = compressed(&call.body, http.compress).await?;
+        let one = Request { http, id: call.batch.as_str(), body, client: &client };
+        let sent = self.send(&one, &prepared, timeout).await?;
+        // Some servers say so of a client that has called too often.
+        let is_asked_to_wait = sent.answer.retry_after_ms.is_some();
+        if self.proofs.corrects(&prepared.proof, host(&prepared.url), &sent) {
+            return prepared.proof.judge(self.send(&one, &prepared, timeout).await?.answer);
+        }
+        if is_asked_to_wait || !prepared.proof.is_refused_by(&sent.answer) {
+            return prepared.proof.judge(sent.answer);
         }
         self.secrets.forget(http.secrets().map(|(_, secret)| secret)).await;
-        match self.headers(http, call).await {
-            Ok(renewed) if renewed != headers => self.send(&request, renewed, timeout).await,
-            Ok(_) | Err(_) => Ok(answer),
+        self.proofs.forget(http, &prepared.proof).await;
+        match self.prepared(http, call).await {
+            Ok(renewed) if renewed != prepared => renewed.proof.judge(self.send(&one, &renewed, timeout).await?.answer),
+            Ok(_) | Err(_) => prepared.proof.judge(sent.answer),
         }
     }
 
-    async fn send(&self, request: &Request<'_>, headers: HeaderMap, timeout: Duration) -> Result<Answer, NoAnswer> {
-        let client = self.client.get_or_try_init(async || connect(Arc::clone(&self.allowed))).await?;
-        let ignores_body = request.ignores_body;
-        let method = match request.method {
-            Method::Post => reqwest::Method::POST,
-            Method::Put => reqwest::Method::PUT,
-            Method::Patch => reqwest::Method::PATCH,
-        };
-        let request = client.request(method, request.url.clone()).headers(headers).body(request.body.to_vec());
+    /// Makes one request.
+    async fn send(&self, one: &Request<'_>, prepared: &Prepared, timeout: Duration) -> Result<Sent, NoAnswer> {
+        let method = Method::from_bytes(one.http.method.as_str().as_bytes());
+        let method = method.map_err(|_| NoAnswer::Misconfigured(Reason::new("request_unusable")))?;
+        let mut headers = prepared.headers.clone();
+        let url = &prepared.url;
+        let signable =
+            Signable { method: method.as_str(), url: url.as_str(), host: host(url), body: &one.body, id: one.id };
+        let signed_at = self.proofs.sign(&prepared.proof, &signable, &mut headers, SystemTime::now())?;
+        // Other headers hold what an answer may well repeat, such as the Target.
+        let proves =
+            |(name, value): &(_, &HeaderValue)| value.is_sensitive() && prepared.headers.get(*name) != Some(value);
+        let mut secrets = prepared.secrets.clone();
+        secrets.extend(headers.iter().filter(proves).flat_map(|(_, value)| in_header(value)));
+        let request = one.client.request(method, url.clone()).headers(headers).body(one.body.to_vec());
         let deadline = Instant::now() + timeout;
         let response = timeout_at(deadline, request.send()).await.map_err(|_| NoAnswer::Timeout)?;
-        read(response.map_err(no_answer)?, ignores_body, deadline).await
+        let response = response.map_err(no_answer)?;
+        let date = response.headers().get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
+        let waits = prepared.proof.judges(response.status());
+        let mut answer = read(response, &one.http.response, waits, deadline).await?;
+        secrets.iter().for_each(|secret| blot(&mut answer, secret));
+        Ok(Sent { answer, signed_at, server_time: date })
     }
 
-    async fn headers(&self, http: &Http, call: &Call<'_>) -> Result<HeaderMap, NoAnswer> {
+    async fn prepared(&self, http: &Http, call: &Call<'_>) -> Result<Prepared, NoAnswer> {
+        let mut named = BTreeMap::new();
+        for (name, secret) in &http.secrets {
+            named.insert(name.as_str().to_owned(), self.secrets.text(secret).await?);
+        }
+        let filling = Filling { batch: call.batch, target: call.target, secrets: &named };
+        let url = http.url.filled(filling).map_err(|_| NoAnswer::Refused(Reason::new("target_not_in_url")))?;
+        let mut secrets: Vec<String> = named.values().flat_map(|value| [value.clone(), in_url(value)]).collect();
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         for (name, value) in &http.headers {
             let unusable = || NoAnswer::Misconfigured(Reason::new("header_unusable"));
             let value = match value {
                 routes::HeaderValue::Text(text) => {
-                    HeaderValue::from_str(&header(text, filling(call))).map_err(|_| unusable())?
+                    let mut value = HeaderValue::from_str(&header(text, filling)).map_err(|_| unusable())?;
+                    value.set_sensitive(!named.is_empty());
+                    value
                 }
-                routes::HeaderValue::Secret { secret } => self.secrets.header(secret).await?,
+                routes::HeaderValue::Secret { secret } => {
+                    let value = self.secrets.header(secret).await?;
+                    secrets.extend(in_header(&value));
+                    value
+                }
             };
             headers.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| unusable())?, value);
         }
@@ -113,69 +157,96 @@ impl HttpCaller {
         if let Some(Ok(trace)) = trace {
             headers.insert(TRACEPARENT, trace);
         }
-        Ok(headers)
+        let client = self.clients.get(&None, &self.secrets).await?;
+        let proof = self.proofs.of(http, &self.secrets, &client).await?;
+        Ok(Prepared { url, headers, proof, secrets })
     }
 }
 
-/// What is sent, beside its headers.
+/// The part of a request that stays the same when it is repeated.
 struct Request<'a> {
-    url: Url,
-    method: Method,
+    http: &'a Http,
+    /// The batch.
+    id: &'a str,
     body: Cow<'a, [u8]>,
-    /// Whether nobody reads the body of its answer.
-    ignores_body: bool,
+    client: &'a Client,
 }
 
-fn filling<'a>(call: &'a Call<'_>) -> Filling<'a> {
-    Filling { batch: call.batch, target: call.target }
+fn host(url: &Url) -> &str {
+    url.host_str().unwrap_or_default()
 }
 
-/// Makes the client, which connects to allowed addresses only.
-fn connect(allowed: Arc<Allowed>) -> Result<Client, NoAnswer> {
-    let failed = |error: &dyn std::fmt::Display| {
-        warn!(%error, "the HTTP client cannot be made");
-        NoAnswer::Misconfigured(Reason::new("http_client"))
-    };
-    Client::builder()
-        .tls_backend_preconfigured(tls().map_err(|error| failed(&error))?)
-        // A redirect would carry payloads and secrets to an address that no route names.
-        .redirect(redirect::Policy::none())
-        // So would a proxy variable that was set for something else.
-        .no_proxy()
-        .dns_resolver(Guarded::new(allowed))
-        .user_agent(USER_AGENT)
-        .pool_idle_timeout(IDLE_TIMEOUT)
-        .build()
-        .map_err(|error| failed(&error))
+/// Lists the secrets in a header's value: the whole, and the part behind a scheme or a name.
+fn in_header(value: &HeaderValue) -> Vec<String> {
+    let text = value.to_str().unwrap_or_default();
+    [Some(text), text.rsplit(' ').next(), text.rsplit('=').next()].into_iter().flatten().map(str::to_owned).collect()
 }
 
-/// TLS by rustls and ring, with the machine's root certificates.
-pub(crate) fn tls() -> Result<ClientConfig, rustls::Error> {
-    let found = rustls_native_certs::load_native_certs();
-    let mut roots = RootCertStore::empty();
-    // A certificate that nobody can parse is of use to nobody; with none at all, https calls fail and say so.
-    roots.add_parsable_certificates(found.certs);
-    // Named, not the process's default: which one that is depends on what else is linked in.
-    let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()?;
-    Ok(tls.with_root_certificates(roots).with_no_client_auth())
+/// Puts asterisks in place of a secret that an answer repeats, as it was sent or as JSON writes it: reasons and
+/// excerpts of it are shown to people.
+fn blot(answer: &mut Answer, secret: &str) {
+    let quoted = serde_json::Value::from(secret).to_string();
+    let in_json = quoted.trim_matches('"');
+    if in_json != secret {
+        blot_text(answer, in_json);
+    }
+    blot_text(answer, secret);
 }
 
-async fn read(mut response: Response, ignores_body: bool, deadline: Instant) -> Result<Answer, NoAnswer> {
+fn blot_text(answer: &mut Answer, secret: &str) {
+    if secret.len() < BLOTTED_FROM {
+        return;
+    }
+    let mut from = 0;
+    while let Some(at) = answer.body[from..].windows(secret.len()).position(|window| window == secret.as_bytes()) {
+        answer.body[from + at..from + at + secret.len()].fill(b'*');
+        from += at + secret.len();
+    }
+    for value in answer.headers.values_mut().filter(|value| value.contains(secret)) {
+        *value = value.replace(secret, &"*".repeat(secret.len()));
+    }
+}
+
+/// Reads an answer, whose body may count for more than the mapping says: then it `waits` for all of it.
+async fn read(
+    mut response: Response,
+    mapping: &ResponseMapping,
+    waits: bool,
+    deadline: Instant,
+) -> Result<Answer, NoAnswer> {
     let (status, headers) = (response.status(), response.headers());
     let retry_after_ms = asked_ms(status, headers, SystemTime::now());
     let encoding = headers.get(CONTENT_ENCODING).map(|encoding| encoding.as_bytes().to_ascii_lowercase());
     let mut body = Vec::new();
+    let headers = if mapping.sees() { by_name(headers) } else { BTreeMap::new() };
+    let mut is_cut = false;
     if !status.is_success() {
-        // Its status says everything: no more than there is soon is kept of its body, for people.
+        // Unless the mapping may decide by it, no more than there is soon is kept of its body, for people. Its status
+        // counts even if the body stalls or breaks off.
         let soon = deadline.min(Instant::now() + REFUSAL_WITHIN);
-        let _ = timeout_at(soon, read_body(&mut response, &mut body)).await;
-        body = decoded(body, encoding.as_deref()).unwrap_or_default();
-    } else if !ignores_body {
+        let until = if waits || mapping.waits_for(status.as_u16()) { deadline } else { soon };
+        let is_whole = matches!(timeout_at(until, read_body(&mut response, &mut body)).await, Ok(Ok(())));
+        let decoded = decoded(body, encoding.as_deref());
+        is_cut = !is_whole || decoded.is_err();
+        body = decoded.unwrap_or_default();
+    } else if !mapping.ignores_body() {
         timeout_at(deadline, read_body(&mut response, &mut body)).await.unwrap_or(Err(NoAnswer::Timeout))?;
         body = decoded(body, encoding.as_deref())?;
     }
-    Ok(Answer { status: status.as_u16(), retry_after_ms, body })
+    Ok(Answer { status: status.as_u16(), retry_after_ms, headers, body, is_cut })
+}
+
+/// Returns headers by their names, in lower case.
+pub(super) fn by_name(headers: &HeaderMap) -> BTreeMap<String, String> {
+    let mut by_name = BTreeMap::<String, String>::new();
+    for (name, value) in headers {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        match by_name.entry(name.as_str().to_owned()) {
+            Entry::Occupied(mut values) => values.get_mut().extend([", ", &value]),
+            Entry::Vacant(free) => drop(free.insert(value.into_owned())),
+        }
+    }
+    by_name
 }
 
 async fn read_body(response: &mut Response, body: &mut Vec<u8>) -> Result<(), NoAnswer> {

@@ -56,7 +56,7 @@ fn read(output: InvokeOutput) -> Result<Answer, NoAnswer> {
     }
     // What a function that returns nothing answers.
     let body = if body == b"null" { Vec::new() } else { body };
-    Ok(Answer { status: 200, retry_after_ms: None, body })
+    Ok(Answer { status: 200, body, ..Answer::default() })
 }
 
 /// Only Lambda says when.
@@ -64,7 +64,7 @@ fn throttled(error: &InvokeError) -> Option<Answer> {
     let InvokeError::TooManyRequestsException(throttled) = error else { return None };
     let seconds = throttled.retry_after_seconds().and_then(|seconds| seconds.parse::<u64>().ok());
     let retry_after_ms = seconds.map(|seconds| seconds.saturating_mul(1000));
-    Some(Answer { status: TOO_MANY_REQUESTS, retry_after_ms, body: Vec::new() })
+    Some(Answer { status: TOO_MANY_REQUESTS, retry_after_ms, ..Answer::default() })
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ mod tests {
         let inside = |_| Box::pin(async { Ok(vec![address("10.0.0.1"), address("169.254.169.254")]) }) as _;
         let guarded = Guarded { allowed: Arc::new(Allowed::nothing()), look_up: inside };
         let client =
-            reqwest::Client::builder().no_proxy().tls_backend_preconfigured(crate::downstreams::http::tls().unwrap());
+            reqwest::Client::builder().no_proxy().tls_backend_preconfigured(crate::downstreams::client::tls().unwrap());
         let client = client.dns_resolver(guarded).build().unwrap();
         let error = client.get("https://inside.example/").send().await.unwrap_err();
         assert_eq!(no_answer(error), NoAnswer::Misconfigured(Reason::new("address_refused")));

@@ -3,17 +3,21 @@
 //! One call here is one call there: nothing on the way repeats it. What to repeat, and when, is the route's retry
 //! policy.
 
+mod auth;
 #[cfg_attr(not(feature = "full"), path = "no_aws.rs")]
 mod aws;
 mod broken;
+mod client;
 mod compression;
 #[cfg(feature = "full")]
 mod eventbridge;
+mod fresh;
 mod http;
 #[cfg(feature = "full")]
 mod lambda;
 mod lookup;
 mod pacing;
+mod recorded;
 #[cfg_attr(not(feature = "full"), allow(dead_code, reason = "what only AWS has needs it"))]
 mod sdk;
 mod secrets;
@@ -30,12 +34,13 @@ use groupage_core::ports::{Answer, Call, Downstream, NoAnswer};
 use groupage_core::routes::{self, Allowed};
 use tracing::warn;
 
+pub use self::auth::judged;
 use self::aws::Aws;
-use self::http::HttpCaller;
 #[cfg(feature = "full")]
-pub(crate) use self::http::tls;
+pub(crate) use self::client::tls;
+use self::http::HttpCaller;
+pub use self::recorded::recorded_answer;
 use self::sdk::Lazy;
-use self::secrets::Secrets;
 
 /// The port `Downstream`. Nothing is connected, or even loaded, before the first call that needs it.
 #[derive(Debug)]
@@ -52,12 +57,7 @@ impl Downstreams {
     /// Downstreams whose secrets, functions, queues, buses and state machines are reached with this configuration. No
     /// other call is made over HTTP, and no other secret sent, than is `allowed`.
     pub fn new(config: &SdkConfig, allowed: Allowed) -> Self {
-        Self {
-            http: HttpCaller::new(Secrets::new(config.clone()), allowed),
-            sqs: Lazy::new(config),
-            aws: Aws::new(config),
-            has_aws: true,
-        }
+        Self { http: HttpCaller::new(config, allowed), sqs: Lazy::new(config), aws: Aws::new(config), has_aws: true }
     }
 
     /// The same with queues that are reached with another configuration: a laptop's own.

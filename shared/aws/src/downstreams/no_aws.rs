@@ -19,6 +19,7 @@ impl Aws {
     }
 }
 
+#[derive(Debug)]
 pub(super) struct Manager;
 
 impl Manager {

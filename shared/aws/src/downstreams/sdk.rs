@@ -18,26 +18,25 @@ const TOO_MANY_REQUESTS: u16 = 429;
 const CONTENT_TOO_LARGE: u16 = 413;
 
 /// Codes that no call of the route does better with until a person mends its route, its permissions or what it calls.
-const MISCONFIGURED: [&str; 23] = [
+const MISCONFIGURED: [&str; 22] = [
     "AccessDenied",
     "AccessDeniedException",
+    "AuthorizationError",
+    "ExpiredToken",
+    "ExpiredTokenException",
     "IncompleteSignature",
     "InvalidAddress",
     "InvalidArn",
     "InvalidClientTokenId",
     "InvalidSecurity",
     "InvalidSignatureException",
-    "KMSAccessDeniedException",
-    "KMSDisabledException",
-    "KMSNotFoundException",
-    "KmsAccessDenied",
-    "KmsAccessDeniedException",
-    "KmsDisabled",
-    "KmsNotFound",
+    "MissingAuthenticationTokenException",
     "NonExistentQueue",
+    "NotAuthorized",
     "NotAuthorizedForSourceException",
     "QueueDoesNotExist",
     "ResourceNotFoundException",
+    "SignatureDoesNotMatch",
     "StateMachineDeleting",
     "StateMachineDoesNotExist",
     "StateMachineTypeNotSupported",
@@ -55,7 +54,7 @@ const REFUSED: [&str; 6] = [
     "ValidationException",
 ];
 /// Codes of a service that has more to do than it bears, beside those of tables and queues.
-const BUSY: [&str; 3] = ["ExecutionLimitExceeded", "KmsThrottlingException", "KMSThrottlingException"];
+const BUSY: [&str; 2] = ["ExecutionLimitExceeded", "ReplicatedWriteConflictException"];
 
 /// A client that is made for the first call that needs it.
 #[derive(Debug)]
@@ -114,15 +113,30 @@ fn refused<E: ProvideErrorMetadata>(error: &SdkError<E>) -> Result<Answer, NoAns
     }
 }
 
+/// Decides whether a service says that it has more to do than it bears.
+pub(crate) fn is_too_busy(code: &str, status: u16) -> bool {
+    is_throttling(code, status) || BUSY.contains(&code) || (is_of_key(code) && code.contains("Throttl"))
+}
+
+/// Decides whether no call of the route does better until a person changes something.
+pub(crate) fn is_misconfigured(code: &str) -> bool {
+    MISCONFIGURED.contains(&code) || is_of_key(code)
+}
+
+/// Decides whether a service cannot use the key under which it keeps things. Each spells such codes in its own way.
+fn is_of_key(code: &str) -> bool {
+    code.get(..3).is_some_and(|first| first.eq_ignore_ascii_case("kms")) || code == "InvalidKMSResourceException"
+}
+
 /// What an error's code means. AWS's own codes are tokens, for example `AccessDeniedException`; its messages may quote
 /// what was sent.
 pub(crate) fn said(code: Option<&str>, status: u16) -> Result<Answer, NoAnswer> {
     // Some come with their service before them.
     let code = code.and_then(|code| code.rsplit(['.', '#']).next()).unwrap_or_default();
     let reason = || Reason::from_downstream(code);
-    if is_throttling(code, status) || BUSY.contains(&code) {
+    if is_too_busy(code, status) {
         Ok(Answer { status: TOO_MANY_REQUESTS, ..Answer::default() })
-    } else if MISCONFIGURED.contains(&code) {
+    } else if is_misconfigured(code) {
         warn!(code, "a downstream cannot be called as it is configured");
         Err(NoAnswer::Misconfigured(reason()))
     } else if OVERSIZED.contains(&code) || status == CONTENT_TOO_LARGE {

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::outcome::{Reason, outage};
 
+/// The largest answer that is read, in bytes.
+pub const MAX_ANSWER_BYTES: usize = 1024 * 1024;
+
 /// What a downstream answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
@@ -13,8 +16,13 @@ pub struct Answer {
     pub status: u16,
     /// What `Retry-After` asked for, in milliseconds.
     pub retry_after_ms: Option<u64>,
+    /// HTTP's headers, by their names in lower case. Values of one name are joined by `, `.
+    pub headers: BTreeMap<String, String>,
     /// The body.
     pub body: Vec<u8>,
+    /// Set if the body is known not to be whole: it stalled, broke off, was too large or could not be decoded. Only an
+    /// answer that is no 2xx is given all the same.
+    pub is_cut: bool,
 }
 
 /// Why there is no answer.
@@ -126,7 +134,7 @@ mod tests {
     use super::*;
 
     fn excerpt(body: &[u8]) -> String {
-        Answer { status: 422, retry_after_ms: None, body: body.to_vec() }.excerpt().text
+        Answer { status: 422, body: body.to_vec(), ..Answer::default() }.excerpt().text
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub mod lock;
 pub mod message;
 pub mod notice;
 pub mod outcome;
+pub mod output;
 pub mod ration;
 pub mod rest;
 pub mod retry;

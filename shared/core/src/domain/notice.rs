@@ -10,6 +10,7 @@ pub use super::destination::NotificationQueue;
 use super::gate::{Event, OutboxEntry, Scope};
 use super::id::{BatchId, Round, RouteName, StreamId, Target, TaskId, TrackerId};
 use super::outcome::Reason;
+use super::output::Output;
 use super::stream::{Offset, Stream};
 use super::time::Timestamp;
 use super::tracker::{End, Ending, ItemId, ItemRange, Tracker};
@@ -42,6 +43,12 @@ pub struct OfTask {
     /// The task that is called in its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     superseded_by: Option<String>,
+    /// The output that its downstream gave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<Output>,
+    /// The size of an output that is too large to be kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_omitted_bytes: Option<u64>,
 }
 
 /// What a failed task's initiator is told.
@@ -81,11 +88,13 @@ pub struct Settled<'a> {
     pub round: Round,
     /// The newer task that is called in its place, if one is.
     pub superseded_by: Option<&'a TaskId>,
+    /// The output that its downstream gave, if it gave one.
+    pub output: Option<&'a Output>,
 }
 
 /// The notice of one settled task; `failure` is `None` if it succeeded.
 pub fn of_task(settled: Settled<'_>, failure: Option<&Failure>, at: Timestamp) -> CloudEvent<OfTask> {
-    let Settled { task, target, batch, round, superseded_by } = settled;
+    let Settled { task, target, batch, round, superseded_by, output } = settled;
     let by = match (batch, round) {
         (Some(batch), _) => batch.to_string(),
         (None, Round(0)) => "queued".to_owned(),
@@ -107,6 +116,8 @@ pub fn of_task(settled: Settled<'_>, failure: Option<&Failure>, at: Timestamp) -
             reason: failure.map(|failure| failure.reason.clone()),
             attempts: failure.map(|failure| failure.attempts),
             superseded_by: superseded_by.map(ToString::to_string),
+            output: output.filter(|output| output.omitted_bytes().is_none()).cloned(),
+            output_omitted_bytes: output.and_then(Output::omitted_bytes),
         },
     }
 }
@@ -264,8 +275,15 @@ mod tests {
     fn a_notice_is_a_cloudevent_with_an_id_that_a_repeat_shares() {
         let target = Target::of(&RouteName::new("parcels"), "truck-7");
         let (task, batch) = (TaskId::new("t1"), BatchId::new("b1"));
-        let settled =
-            Settled { task: &task, target: &target, batch: Some(&batch), round: Round(2), superseded_by: None };
+        let output = Output::of(r#"{"why": "over 30 kg"}"#.to_owned());
+        let settled = Settled {
+            task: &task,
+            target: &target,
+            batch: Some(&batch),
+            round: Round(2),
+            superseded_by: None,
+            output: Some(&output),
+        };
         let failure = Failure { reason: Reason::new("too_heavy"), attempts: 2 };
         let event = of_task(settled, Some(&failure), Timestamp(1_000));
         let json = serde_json::to_value(&event).unwrap();
@@ -274,7 +292,10 @@ mod tests {
         assert_eq!(json["source"], "groupage/parcels");
         assert_eq!(json["type"], FAILED);
         assert_eq!(json["time"], "1970-01-01T00:00:01.000Z");
-        assert_eq!(json["data"]["reason"], "too_heavy");
+        assert_eq!(
+            (&json["data"]["reason"], &json["data"]["output"]["why"]),
+            (&"too_heavy".into(), &"over 30 kg".into())
+        );
         assert_eq!(of_task(settled, Some(&failure), Timestamp(1_000)), event);
         // Without a batch its round tells what it was told before from what it is told now.
         let id = |round| of_task(Settled { batch: None, round, ..settled }, Some(&failure), Timestamp(1_000)).id;

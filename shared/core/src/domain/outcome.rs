@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::id::TaskId;
+use super::output::Outputs;
 use super::traits::{Traits, are_usual};
 
 /// Why something failed: a short token such as `http_400` or `too_heavy`, never prose.
@@ -32,6 +33,14 @@ impl Reason {
         }
     }
 
+    /// Returns why a call was turned away whose status does not say so. The downstream's own token stands behind ours:
+    /// none that it may say is taken for one of ours.
+    #[must_use]
+    pub fn turned_away(why: Option<&Self>) -> Self {
+        let why = why.map_or_else(String::new, |why| format!(":{why}"));
+        Self(format!("{TURNED_AWAY}{}", why.chars().take(64 - TURNED_AWAY.len()).collect::<String>()))
+    }
+
     /// The token.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -42,19 +51,23 @@ impl Reason {
         Some(match self.as_str() {
             "answer_too_large" => "lower batch.max_items, or set response.ignore_body",
             "answer_encoded" => "set the header Accept-Encoding: identity, or response.ignore_body",
-            "answer_not_json" | "answer_not_understood" | "answer_utf16" | "answer_xml" => {
-                "set response.ignore_body, or map the answer by response.results and response.succeeded"
+            "answer_xml" => "set response.format to xml, and map the answer; or set response.ignore_body",
+            "answer_not_xml" => "correct response.format, or set response.ignore_body",
+            "answer_not_json" | "answer_not_understood" | "answer_utf16" => {
+                "set response.ignore_body, or map the answer: response.results, failures or all_succeeded"
             }
             "answer_contradicts_itself"
             | "answer_names_unknown_item"
             | "answer_of_wrong_length"
             | "answer_without_id"
-            | "answer_without_results" => "correct response.results and response.id",
+            | "answer_without_results" => "correct response.results or failures, and response.id or index",
             _ => return None,
         })
     }
 }
 
+/// The reason of a call that a route's `response.unavailable` takes for one that was turned away.
+const TURNED_AWAY: &str = "turned_away";
 /// Words of which one is in the reason of a member that was turned away since the downstream has too many calls.
 const OVERLOADED: [&str; 8] =
     ["429", "503", "throttl", "ratelimit", "toomanyrequests", "rejectedexecution", "slowdown", "overload"];
@@ -112,9 +125,13 @@ pub struct Failure {
 impl Failure {
     /// Whether the downstream surely did nothing of the call: it turned the call away, or never got it.
     pub fn is_undone(&self) -> bool {
-        const UNDONE: [&str; 6] = ["connection_refused", "dns", "http_401", "http_403", "http_425", "http_429"];
+        const UNDONE: [&str; 7] =
+            ["connection_refused", "dns", "http_401", "http_403", "http_425", "http_429", "token_unavailable"];
         let reason = self.reason.as_str();
-        self.fault == Fault::Ours || UNDONE.contains(&reason) || reason.starts_with("tls_")
+        self.fault == Fault::Ours
+            || UNDONE.contains(&reason)
+            || reason.starts_with("tls_")
+            || reason.starts_with(TURNED_AWAY)
     }
 }
 
@@ -146,6 +163,21 @@ pub enum Reply {
     Unavailable(Failure),
 }
 
+/// What a route reads out of what a call came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// What it means for the batch.
+    pub reply: Reply,
+    /// The outputs of members that it settles.
+    pub outputs: Outputs,
+}
+
+impl From<Reply> for Reading {
+    fn from(reply: Reply) -> Self {
+        Self { reply, outputs: Outputs::new() }
+    }
+}
+
 impl Reply {
     /// Leaves a member one attempt that was turned away with most others, unless it is too old to be waited for.
     pub fn spare(&self, members: &mut [Attempted], max_attempts: u32, is_too_old: impl Fn(&TaskId) -> bool) {
@@ -163,6 +195,14 @@ impl Said {
     /// Another attempt may help, at any time.
     pub const fn again(reason: Reason) -> Self {
         Self::Retry { reason, asked_ms: None }
+    }
+
+    /// Returns whether it settles the member.
+    pub const fn is_final(&self) -> bool {
+        match self {
+            Self::Succeeded | Self::Failed(_) => true,
+            Self::Retry { .. } => false,
+        }
     }
 
     fn is_turned_away(&self) -> bool {

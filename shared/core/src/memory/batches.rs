@@ -3,9 +3,10 @@
 use super::MemoryStore;
 use super::due::{due, in_segment};
 use super::expiry::Row;
-use crate::domain::batch::{Assumes, Batch};
+use crate::domain::batch::{Assumes, Batch, ByPosition, OUTLIVES_MS, OutputPart};
 use crate::domain::id::{BatchId, Part, RouteName};
 use crate::domain::shelf::Position;
+use crate::domain::time::Timestamp;
 use crate::ports::{Batches, Entries, Entry, Look, Result, Segment, Stored, Unfinished};
 
 /// The entry of a batch in the index of unfinished ones, if it has one.
@@ -34,6 +35,33 @@ impl Batches for MemoryStore {
             tables.batches.insert(batch.id.clone(), batch.clone());
         }
         Ok(Stored::when(is_written))
+    }
+
+    async fn keep_outputs(
+        &self,
+        batch: &BatchId,
+        part: &OutputPart,
+        outputs: &ByPosition,
+        now: Timestamp,
+    ) -> Result<()> {
+        let (mut tables, key) = (self.tables(), part.key(batch));
+        let until = now.plus_ms(tables.expiry.keeps.retention_ms + OUTLIVES_MS);
+        tables.expiry.keep(Row::Outputs(key.clone()), Some(until));
+        tables.outputs.insert(key, outputs.clone());
+        Ok(())
+    }
+
+    async fn outputs(&self, batch: &BatchId, parts: &[OutputPart]) -> Result<ByPosition> {
+        let tables = self.tables();
+        let kept = parts.iter().filter_map(|part| tables.outputs.get(&part.key(batch)));
+        Ok(kept.flatten().map(|(position, output)| (*position, output.clone())).collect())
+    }
+
+    async fn erase_output(&self, batch: &BatchId, part: &OutputPart, position: usize) -> Result<()> {
+        if let Some(kept) = self.tables().outputs.get_mut(&part.key(batch)) {
+            kept.remove(&position);
+        }
+        Ok(())
     }
 
     async fn unfinished(&self, route: &RouteName, look: Look<'_>) -> Result<Entries<BatchId>> {

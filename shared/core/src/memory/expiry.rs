@@ -35,6 +35,7 @@ impl Default for Keeps {
 pub(super) enum Row {
     Task(TaskId),
     Batch(BatchId),
+    Outputs(String),
     Lock(Target),
     Gate(Scope),
     Session(SessionId),
@@ -80,7 +81,7 @@ impl Row {
     const fn copy(&self) -> usize {
         match self {
             Self::Task(_) => 0,
-            Self::Batch(_) => 1,
+            Self::Batch(_) | Self::Outputs(_) => 1,
             Self::Lock(_) | Self::Gate(_) | Self::Bookmarks(_) => 2,
             Self::Session(_) => 3,
             Self::Lane(_) | Self::Addition(..) | Self::Record(..) => 4,
@@ -119,6 +120,7 @@ impl Tables {
                 self.expiry.tasks.extend(self.tasks.remove_entry(&id));
             }
             Row::Batch(id) => self.expiry.batches.extend(self.batches.remove_entry(&id)),
+            Row::Outputs(key) => drop(self.outputs.remove(&key)),
             Row::Lock(target) => drop(self.locks.remove(&target)),
             Row::Gate(scope) => drop(self.gates.remove(&scope)),
             Row::Session(id) => drop(self.sessions.remove(&id)),

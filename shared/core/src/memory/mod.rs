@@ -22,7 +22,7 @@ mod trackers;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::domain::batch::Batch;
+use crate::domain::batch::{Batch, ByPosition};
 use crate::domain::gate::{Breaker, Gate, Scope};
 use crate::domain::lock::Lock;
 use crate::domain::session::Session;
@@ -71,6 +71,8 @@ struct Tables {
     failures: HashMap<TaskId, failures::Kept>,
     locks: HashMap<Target, Lock>,
     batches: HashMap<BatchId, Batch>,
+    /// Parts of batches' outputs, by their keys.
+    outputs: HashMap<String, ByPosition>,
     sessions: BTreeMap<SessionId, Session>,
     gates: BTreeMap<Scope, Gate>,
     bookmarks: BTreeMap<Shelf, Bookmarks>,
@@ -107,8 +109,9 @@ impl MemoryStore {
         let expiry = Expiry::of_copies([&tasks, &batches, &locks, &sessions, &others].map(|copy| &copy.expiry));
         let Tables { tasks, waiting, failures, .. } = tasks;
         let Tables { locks, gates, bookmarks, .. } = locks;
-        let (batches, sessions) = (batches.batches, sessions.sessions);
-        let tables = Tables { tasks, waiting, failures, locks, batches, sessions, gates, bookmarks, expiry, ..others };
+        let (Tables { batches, outputs, .. }, sessions) = (batches, sessions.sessions);
+        let of_tasks = Tables { tasks, waiting, failures, ..others };
+        let tables = Tables { locks, batches, outputs, sessions, gates, bookmarks, expiry, ..of_tasks };
         Self { tables: Mutex::new(tables) }
     }
 

@@ -24,9 +24,6 @@ pub struct Call<'a> {
     pub trace: Option<CallTrace>,
 }
 
-/// The largest answer that is read, in bytes.
-pub const MAX_ANSWER_BYTES: usize = 1024 * 1024;
-
 /// The downstream batch APIs.
 pub trait Downstream: Sync {
     /// Makes one call.

@@ -26,11 +26,11 @@ mod unasked;
 
 use crate::domain::{Retryable, Timestamp};
 
-pub use crate::domain::answer::{Answer, NoAnswer};
+pub use crate::domain::answer::{Answer, MAX_ANSWER_BYTES, NoAnswer};
 pub use crate::domain::destination::Destination;
 pub use batches::{Batches, Unfinished};
 pub use census::Census;
-pub use downstream::{Call, Downstream, MAX_ANSWER_BYTES};
+pub use downstream::{Call, Downstream};
 pub use failures::Failures;
 pub use gates::Gates;
 pub use lanes::{Lanes, LinedUp, MAX_NEWCOMERS, Newcomer};

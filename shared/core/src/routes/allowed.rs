@@ -7,9 +7,11 @@
 
 use std::net::IpAddr;
 
+use url::Url;
+
 use super::Routes;
 use super::address::Network;
-use super::downstream::{Http, Secret};
+use super::downstream::{Auth, Http, Secret};
 
 /// Environment variables that routes may name as secrets begin with this, so that no other variable leaves the process.
 pub const SECRET_PREFIX: &str = "GROUPAGE_SECRET_";
@@ -134,20 +136,35 @@ impl Allowed {
     /// Why not.
     pub fn call(&self, http: &Http) -> Result<(), Forbidden> {
         // Parsed as the client parses it; the routes file was refused if that fails.
-        let url = http.url.origin();
-        let host = url.as_ref().and_then(url::Url::host_str).unwrap_or_default().to_ascii_lowercase();
+        let host = self.host(http.url.origin().as_ref(), http.url.as_str())?;
+        if let Some(header) = http.hop_by_hop() {
+            return Err(Forbidden::HopByHop(header.to_owned()));
+        }
+        http.secrets().try_for_each(|(_, secret)| self.secret(&host, secret))?;
+        match http.auth.as_deref() {
+            // What the role may do, a signature may do. So the stack says for which hosts there are signatures.
+            Some(Auth::Sigv4(sigv4)) => self.named(&host, sigv4.signer()),
+            // The called host gets the token, and the token endpoint the secret that it is made of.
+            Some(Auth::Oauth2(client)) => {
+                let url = &client.token_url;
+                self.secret(&self.host(Some(url), url.as_str())?, &client.client_secret)
+            }
+            Some(Auth::StandardWebhooks(_)) | None => Ok(()),
+        }
+    }
+
+    /// Returns the host of a URL that may be called, as far as the URL says it.
+    fn host(&self, url: Option<&Url>, written: &str) -> Result<String, Forbidden> {
+        let host = url.and_then(Url::host_str).unwrap_or_default().to_ascii_lowercase();
         if let Some(address) = literal(&host)
             && !self.address(&host, address)
         {
             return Err(Forbidden::Address(host));
         }
         if url.is_none_or(|url| url.scheme() != "https") && !is_this_machine(&host) {
-            return Err(Forbidden::NotHttps(http.url.as_str().to_owned()));
+            return Err(Forbidden::NotHttps(written.to_owned()));
         }
-        if let Some(header) = http.hop_by_hop() {
-            return Err(Forbidden::HopByHop(header.to_owned()));
-        }
-        http.secrets().try_for_each(|(_, secret)| self.secret(&host, secret))
+        Ok(host)
     }
 
     /// Whether a call to this host may go to this address, which is the host's own or what its name was found to mean.
@@ -173,6 +190,11 @@ impl Allowed {
             Secret::Env(name) => format!("env:{name}"),
             Secret::SecretsManager(name) => name.clone(),
         };
+        self.named(host, &name)
+    }
+
+    /// Judges whether this host may have what `SecretHosts` calls so.
+    fn named(&self, host: &str, name: &str) -> Result<(), Forbidden> {
         let is_allowed = |(at, of): &(String, String)| *at == host && *of == name;
         match &self.secrets {
             Some(pairs) if !pairs.iter().any(is_allowed) => Err(Forbidden::Secret(format!("{host}={name}"))),
@@ -287,6 +309,41 @@ mod tests {
             refusal(&Allowed::nothing(), &format!("url: 'https://trucks.example/', {KEY}")),
             Some("secret_not_allowed")
         );
+    }
+
+    #[test]
+    fn a_signature_and_a_tokens_secret_go_to_the_hosts_that_they_are_allowed_for() {
+        let role = "arn:aws:iam::123456789012:role/loader";
+        let (key, at) = ("env:GROUPAGE_SECRET_C", |host: &str, what: &str| format!("{host}.example={what},"));
+        let list = at("a", "sigv4") + &at("b", role) + &at("id", key) + &at("api", key);
+        let allowed = Allowed::nothing().with_secrets(&list).unwrap();
+        let signed =
+            |host: &str, role: &str| format!("url: 'https://{host}/', auth: {{ sigv4: {{ service: es{role} }} }}");
+        let with_role = format!(", role: '{role}'");
+        let token = |api: &str, id: &str| {
+            let client = "client_id: c, client_secret: { env: GROUPAGE_SECRET_C }";
+            format!("url: 'https://{api}/', auth: {{ oauth2: {{ token_url: '{id}', {client} }} }}")
+        };
+        for (http, refused) in [
+            (signed("a.example", ""), None),
+            (signed("a.example", &with_role), Some("secret_not_allowed")),
+            (signed("b.example", &with_role), None),
+            (signed("b.example", ""), Some("secret_not_allowed")),
+            (token("api.example", "https://id.example/token"), None),
+            (token("evil.example", "https://id.example/token"), Some("secret_not_allowed")),
+            (token("api.example", "https://evil.example/token"), Some("secret_not_allowed")),
+            (token("api.example", "http://id.example/token"), Some("not_https")),
+            (token("api.example", "https://169.254.169.254/token"), Some("address_refused")),
+        ] {
+            assert_eq!(refusal(&allowed, &http), refused, "{http}");
+        }
+        let webhooks = "url: 'https://a.example/', auth: { standard_webhooks: { secret: { secrets_manager: w } } }";
+        let tls = "url: 'https://a.example/', tls: { client: { certificate: { secrets_manager: c }, \
+                   key: { secrets_manager: k } } }";
+        let named = "url: 'https://a.example/{secrets.k}', secrets: { k: { secrets_manager: k } }";
+        for http in [webhooks, tls, named] {
+            assert_eq!(refusal(&allowed, http), Some("secret_not_allowed"), "{http}");
+        }
     }
 
     #[test]

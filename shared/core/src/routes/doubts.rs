@@ -5,7 +5,7 @@ use jmespath::ast::{Ast, Comparator, KeyValuePair};
 use serde::Serialize;
 
 use super::body::MAX_BODY_BYTES;
-use super::downstream::{self, Downstream, HeaderValue, Http, Secret};
+use super::downstream::{self, Auth, Downstream, HeaderValue, Http, Secret};
 use super::{Expression, Route, Routes, Settings};
 use crate::domain::batch;
 use crate::domain::gate::{Rates, Unit};
@@ -68,6 +68,10 @@ impl Routes {
             }
             for (field, what) in route.downstream.http().into_iter().flat_map(|http| of_http(http, &is_set)) {
                 doubt(&format!("downstream.http.{field}"), what);
+            }
+            let kind = if route.downstream.http().is_some() { "http" } else { "lambda" };
+            for (field, what) in route.downstream.response().doubts() {
+                doubt(&format!("downstream.{kind}.response.{field}"), what);
             }
         }
         doubts
@@ -183,17 +187,28 @@ fn of_http(http: &Http, is_set: impl Fn(&str) -> bool) -> Vec<(String, String)> 
         |name: &str| format!("`{{{name}}}` stands for nothing and is sent as it is: write `{{target}}` or `{{batch}}`");
     found.extend(downstream::unknown(http.url.as_str()).map(|name| ("url".to_owned(), literal(name))));
     for (name, value) in &http.headers {
+        let is = |other: &str| name.eq_ignore_ascii_case(other);
         let what = match value {
-            HeaderValue::Text(_) if http.compress.is_some() && name.eq_ignore_ascii_case("content-encoding") => {
+            _ if http.auth.as_deref().map_or(&[][..], Auth::headers).iter().any(|set| is(set)) => {
+                Some("`auth` sets this header, and overrides it".to_owned())
+            }
+            HeaderValue::Text(_) if http.compress.is_some() && is("content-encoding") => {
                 Some("`compress` sets this header, and overrides it".to_owned())
             }
             HeaderValue::Text(text) => downstream::unknown(text).map(literal),
-            HeaderValue::Secret { secret: Secret::Env(variable) } if !is_set(variable) => {
-                Some(format!("the environment variable `{variable}` is not set on this machine"))
-            }
-            HeaderValue::Secret { secret: Secret::Env(_) | Secret::SecretsManager(_) } => None,
+            HeaderValue::Secret { .. } => None,
         };
         found.extend(what.map(|what| (format!("headers.{name}"), what)));
+    }
+    for (field, secret) in http.secrets() {
+        if let Secret::Env(variable) = secret
+            && !is_set(variable)
+        {
+            found.push((field, format!("the environment variable `{variable}` is not set on this machine")));
+        }
+    }
+    if http.tls.is_some() && http.url.as_str().starts_with("http://") {
+        found.push(("tls".to_owned(), "a call over http has no certificates: write `https://`".to_owned()));
     }
     found
 }
@@ -204,15 +219,19 @@ impl Expression {
         matches!(self.ast(), Ast::Literal { value, .. } if value.is_truthy())
     }
 
-    /// Comparisons in it that cannot be meant.
-    fn doubts(&self) -> Vec<String> {
+    /// Comparisons and negations in it that cannot be meant.
+    pub(super) fn doubts(&self) -> Vec<String> {
         let mut found = Vec::new();
-        each_node(self.ast(), &mut |node| {
-            if let Ast::Comparison { comparator, lhs, rhs, .. } = node {
+        each_node(self.ast(), &mut |node| match node {
+            Ast::Comparison { comparator, lhs, rhs, .. } => {
                 for (side, other) in [(lhs, rhs), (rhs, lhs)] {
                     found.extend(self.doubt(comparator, side, other));
                 }
             }
+            Ast::Subexpr { lhs, .. } if matches!(**lhs, Ast::Not { .. }) => {
+                found.push("`!a.b` is `(!a).b`, which is never so. Write `!(a.b)`".to_owned());
+            }
+            _ => {}
         });
         found
     }
@@ -235,7 +254,7 @@ impl Expression {
         lists(self.ast())
     }
 
-    /// What cannot be meant by this side of a comparison. A function may give text, such as `to_string`.
+    /// What cannot be meant by this side of a comparison.
     fn doubt(&self, comparator: &Comparator, side: &Ast, other: &Ast) -> Option<String> {
         let is_order = !matches!(comparator, Comparator::Equal | Comparator::NotEqual);
         match side {
@@ -244,7 +263,7 @@ impl Expression {
             }
             Ast::Literal { value, .. } => text_of(value).and_then(|text| {
                 let is_json = serde_json::from_str::<serde_json::Value>(&text).is_ok_and(|value| !value.is_string());
-                match (is_order, is_json && !matches!(other, Ast::Function { .. })) {
+                match (is_order, is_json && !is_text(other)) {
                     (true, true) => Some(format!("text has no order, so this never holds. Write `{text}` in backticks")),
                     (true, false) => Some(format!("only numbers have an order, and `'{text}'` is text: it never holds")),
                     (false, true) => Some(format!(
@@ -255,6 +274,15 @@ impl Expression {
             }),
             _ => None,
         }
+    }
+}
+
+/// Returns whether a value may be text that says a number: a header, or what a function such as `to_string` gives.
+fn is_text(ast: &Ast) -> bool {
+    match ast {
+        Ast::Function { .. } => true,
+        Ast::Subexpr { lhs, .. } => matches!(&**lhs, Ast::Field { name, .. } if name == "headers"),
+        _ => false,
     }
 }
 

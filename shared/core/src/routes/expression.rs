@@ -36,9 +36,50 @@ impl Data {
         Ok(Self(data))
     }
 
-    /// As a list of more data, or `None` if it is no list.
-    pub fn as_list(&self) -> Option<impl Iterator<Item = Self>> {
+    /// Returns it as JSON.
+    pub(super) fn to_json(&self) -> String {
+        self.0.to_string()
+    }
+
+    /// Returns JSON's `null`.
+    pub(super) fn null() -> Self {
+        Self(Rcvar::new(Variable::Null))
+    }
+
+    /// Returns a string.
+    pub(super) fn text(text: &str) -> Self {
+        Self(Rcvar::new(Variable::String(text.to_owned())))
+    }
+
+    /// Returns a number.
+    pub(super) fn number(number: u32) -> Self {
+        Self(Rcvar::new(Variable::Number(number.into())))
+    }
+
+    /// Returns a list of these items.
+    pub(super) fn list(items: Vec<Self>) -> Self {
+        Self(Rcvar::new(Variable::Array(items.into_iter().map(|item| item.0).collect())))
+    }
+
+    /// Returns an object with these fields.
+    pub(super) fn object<K: Into<String>>(fields: impl IntoIterator<Item = (K, Self)>) -> Self {
+        let fields = fields.into_iter().map(|(name, value)| (name.into(), value.0));
+        Self(Rcvar::new(Variable::Object(fields.collect())))
+    }
+
+    /// Returns the items of a list, or `None` if it is none.
+    pub(super) fn as_list(&self) -> Option<impl Iterator<Item = Self>> {
         self.0.as_array().map(|items| items.iter().cloned().map(Self))
+    }
+
+    /// Returns the fields of an object, or `None` if it is none.
+    pub(super) fn as_object(&self) -> Option<impl Iterator<Item = (&str, Self)>> {
+        self.0.as_object().map(|fields| fields.iter().map(|(name, value)| (name.as_str(), Self(value.clone()))))
+    }
+
+    /// Returns a field of an object.
+    pub(super) fn field(&self, name: &str) -> Option<Self> {
+        self.0.as_object()?.get(name).cloned().map(Self)
     }
 
     /// As a whole number that is not negative. A double that does not tell it from its neighbours is none.
@@ -50,6 +91,11 @@ impl Data {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and in range")]
             Some(double as u64)
         })
+    }
+
+    /// Returns whether it is an object.
+    pub(super) fn is_object(&self) -> bool {
+        self.0.is_object()
     }
 
     /// Whether it says nothing.
@@ -136,7 +182,12 @@ impl Expression {
 
     /// The expression's value; JMESPath's `null` if it does not fit the value that it is for.
     pub(super) fn value(&self, data: &Data) -> Data {
-        Data(self.0.search(&data.0).unwrap_or_else(|_| Rcvar::new(Variable::Null)))
+        self.fitting(data).unwrap_or_else(Data::null)
+    }
+
+    /// Returns the expression's value, or `None` if it does not fit the value that it is for.
+    pub(super) fn fitting(&self, data: &Data) -> Option<Data> {
+        self.0.search(&data.0).ok().map(Data)
     }
 }
 

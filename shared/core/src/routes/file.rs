@@ -8,7 +8,7 @@ use serde_saphyr::Spanned;
 
 use super::answer::Otherwise;
 use super::closing::Closing;
-use super::downstream::Downstream;
+use super::downstream::{Downstream, Http};
 use super::expression::Expression;
 use super::limited::Limited;
 use super::limits::CallLimits;
@@ -312,9 +312,12 @@ impl File {
                 let what = format!("`targets` of route `{}` has over {MAX_TARGETS} entries", entry.name);
                 return Err(whole(what));
             }
-            if entry.downstream.response().has_no_order() {
-                let what = "lists what an object has, which is in no order: say in `id` which member an entry is for";
-                return Err(whole(format!("`results` of route `{}` {what}", entry.name)));
+            if let Some(what) = entry.downstream.response().contradiction() {
+                return Err(whole(format!("`response` of route `{}` {what}", entry.name)));
+            }
+            if let Some(name) = entry.downstream.http().and_then(Http::unknown_secret) {
+                let what = format!("names `{{secrets.{name}}}`, and its `secrets` have no `{name}`");
+                return Err(whole(format!("route `{}` {what}", entry.name)));
             }
             if !names.insert(&entry.name) {
                 return Err(whole(format!("two routes are named `{}`", entry.name)));

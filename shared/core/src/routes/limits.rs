@@ -10,6 +10,10 @@ use super::sharing::Sharing;
 use crate::domain::batch;
 use crate::domain::gate::{MOST_RATES, Rate, Unit};
 
+/// Calls a second that one limit bears. A limit is one item, and writers of one item are in each other's way: of 200
+/// calls a second two thirds are let through, for three times the requests (docs/performance/limits.md).
+pub(super) const MOST_CALLS_A_SECOND: u64 = 100;
+
 /// The limits of a route's calls.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -17,15 +21,15 @@ pub(super) struct CallLimits {
     /// Calls in flight for one Target.
     pub(super) in_flight_per_target: Option<Limited<1, 1_000>>,
     /// Calls for one Target that start in a second. Not beside `in_flight` or `calls_per_second`.
-    pub(super) calls_per_second_per_target: Option<Limited<1, 1_000>>,
+    pub(super) calls_per_second_per_target: Option<Limited<1, MOST_CALLS_A_SECOND>>,
     /// Calls in flight for the whole route.
     pub(super) in_flight: Option<Limited<1, 1_000>>,
     /// Calls that the whole route starts in a second.
-    calls_per_second: Option<Limited<1, 1_000>>,
+    calls_per_second: Option<Limited<1, MOST_CALLS_A_SECOND>>,
     /// Calls that the whole route starts in a minute. At most one of these rates.
-    calls_per_minute: Option<Limited<1, 60_000>>,
+    calls_per_minute: Option<Limited<1, { 60 * MOST_CALLS_A_SECOND }>>,
     /// Calls that the whole route starts in an hour.
-    calls_per_hour: Option<Limited<1, 3_600_000>>,
+    calls_per_hour: Option<Limited<1, { 3_600 * MOST_CALLS_A_SECOND }>>,
     /// Calls of the whole route that may start at once when it was quiet before; 1 unless you set it. In any window of
     /// time there are at most as many calls as the rate allows, and these.
     pub(super) burst: Option<Limited<1, 1_000>>,
@@ -47,7 +51,7 @@ pub(super) struct CallLimits {
 #[schemars(rename = "Rate")]
 #[serde(deny_unknown_fields)]
 pub(super) struct RateEntry {
-    /// Units that calls may take in a window. Calls are at most 1,000 a second.
+    /// Units that calls may take in a window. Calls are at most 100 a second.
     amount: Limited<1, 1_000_000_000_000>,
     /// The window.
     per: Window,
@@ -122,8 +126,9 @@ impl CallLimits {
 
 /// Returns why one limit cannot have these rates; `None` if it can.
 pub(super) fn refused(rates: &[Rate]) -> Option<String> {
-    if rates.iter().any(|rate| rate.of == Unit::Calls && rate.amount > rate.per_ms) {
-        return Some("a rate of over 1000 calls a second: a limit bears no more".to_owned());
+    let is_too_fast = |rate: &Rate| rate.amount.saturating_mul(1_000) > rate.per_ms.saturating_mul(MOST_CALLS_A_SECOND);
+    if rates.iter().any(|rate| rate.of == Unit::Calls && is_too_fast(rate)) {
+        return Some(format!("a rate of over {MOST_CALLS_A_SECOND} calls a second: a limit bears no more"));
     }
     let kinds: BTreeSet<(Unit, u64)> = rates.iter().map(|rate| (rate.of, rate.per_ms)).collect();
     let are_too_many = kinds.len() < rates.len() || rates.len() > MOST_RATES;

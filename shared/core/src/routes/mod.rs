@@ -44,7 +44,7 @@ use crate::domain::destination::Destination;
 use crate::domain::gate::{Limits, Rates, Scope};
 use crate::domain::id::{LaneId, MAX_TARGET_BYTES, RouteName, Target, TaskId, Turn};
 use crate::domain::lane::{MAX_SEQUENCE, Numbering, OnFailure, Order};
-use crate::domain::outcome::{Fault, Reply};
+use crate::domain::outcome::{Fault, Reading};
 use crate::domain::retry;
 use crate::domain::task_message::{Code, Rejection, TaskMessage};
 use crate::domain::traits::Traits;
@@ -163,9 +163,9 @@ impl Route {
         self.ordered.as_ref().map_or(OnFailure::Hold, |ordered| ordered.on_failure)
     }
 
-    /// Judges what a call of these members came to. An earlier call under its key `may_be_done`: it may run still, or
-    /// was carried out.
-    pub fn read(&self, answer: Result<Answer, NoAnswer>, members: &[TaskId], may_be_done: bool) -> Reply {
+    /// Judges what a call of these members came to. An earlier call of them `may_be_done`: it may run still, or was
+    /// carried out.
+    pub fn read(&self, answer: Result<Answer, NoAnswer>, members: &[TaskId], may_be_done: bool) -> Reading {
         self.downstream.response().read(answer, members, &self.otherwise, may_be_done)
     }
 

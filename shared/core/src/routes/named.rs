@@ -310,7 +310,7 @@ mod tests {
         let (two, a) = (format!("{{ a: {{ {rate} }}, b: {{ {rate} }} }}"), format!("{{ a: {{ {rate} }} }}"));
         let nine = (0..9).map(|n| format!("l{n}: {{ in_flight: 1 }}")).collect::<Vec<_>>().join(", ");
         let nine = format!("{{ {nine} }}");
-        let many = "{ a: { rates: [{ amount: 1001, per: second }] } }";
+        let many = "{ a: { rates: [{ amount: 101, per: second }] } }";
         for (named, route, at, said) in [
             (a.as_str(), "limits: [a, c]", (4, 0), "`c` is no limit"),
             (&a, "limits: [a, a]", (4, 0), "names `a` twice"),
@@ -330,7 +330,7 @@ mod tests {
             (&nine, "limits: [l0, l1, l2, l3, l4, l5, l6, l7, l8]", (4, 0), "names over 8 limits"),
             ("{ on: { in_flight: 1 } }", "limits: [on]", (4, 0), "in quotes"),
             ("{ A: { in_flight: 1 } }", "limits: [A]", (2, 14), "1 to 64 characters out of a-z"),
-            (many, "limits: [a]", (2, 14), "over 1000 calls a second"),
+            (many, "limits: [a]", (2, 14), "over 100 calls a second"),
             ("{ a: { in_flight: 1 }, a: { in_flight: 2 } }", "limits: [a]", (2, 0), "`a` is there twice"),
             ("{ a: { in_flight: 1, share: { by: target } } }", "limits: [a]", (2, 0), "share"),
         ] {

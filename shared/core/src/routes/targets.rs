@@ -6,6 +6,7 @@ use wildmatch::WildMatchPattern;
 
 use super::closing::Closing;
 use super::limited::Limited;
+use super::limits::MOST_CALLS_A_SECOND;
 use super::{MAX_TARGET_BYTES, Route};
 use crate::domain::gate::{Rate, Rates};
 use crate::domain::id::Target;
@@ -132,8 +133,8 @@ struct Limits {
     in_flight_per_target: Said<Limited<1, 1_000>>,
     /// Calls that start in a second for each one of them. `null`: no limit.
     #[serde(deserialize_with = "said")]
-    #[schemars(with = "Option<Limited<1, 1_000>>")]
-    calls_per_second_per_target: Said<Limited<1, 1_000>>,
+    #[schemars(with = "Option<Limited<1, MOST_CALLS_A_SECOND>>")]
+    calls_per_second_per_target: Said<Limited<1, MOST_CALLS_A_SECOND>>,
 }
 
 /// What an entry says of something that need not be: nothing, or what there is. `null` says that there is none.
@@ -178,7 +179,7 @@ impl Entry {
 }
 
 /// This rate, in calls a second.
-pub(super) fn a_second(calls: Limited<1, 1_000>) -> Rates {
+pub(super) fn a_second(calls: Limited<1, MOST_CALLS_A_SECOND>) -> Rates {
     Rates::of([Rate { amount: calls.0, ..Rate::every(1_000) }])
 }
 
@@ -266,7 +267,7 @@ mod tests {
         for (fields, says) in [
             ("limits: { calls_per_second: 5 }", "calls_per_second"),
             ("limits: { in_flight: 5 }", "in_flight"),
-            ("limits: { calls_per_second_per_target: 0 }", "from 1 to 1000"),
+            ("limits: { calls_per_second_per_target: 0 }", "from 1 to 100,"),
             ("batch: { express: false }", "express"),
             ("batch: { max_items: 0 }", "from 1 to 1000"),
         ] {

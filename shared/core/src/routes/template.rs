@@ -7,8 +7,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, filters};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use tokio::sync::{Mutex, MutexGuard};
@@ -28,6 +30,9 @@ struct Compiled {
     /// Held while one rendering computes.
     turn: Mutex<()>,
 }
+
+/// What a URL's part may hold as it is: RFC 3986's unreserved characters.
+pub(super) const IN_URL: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 const NAME: &str = "body";
 
@@ -61,6 +66,9 @@ impl Template {
             environment.remove_global("debug");
             environment.remove_global("namespace");
             environment.add_filter("tojson", tojson);
+            environment.add_filter("base64", |value: &Value| text(value).map(|text| BASE64_STANDARD.encode(text)));
+            environment.add_filter("urlencode", |value: &Value| text(value).map(urlencode));
+            environment.add_filter("xmlescape", |value: &Value| text(value).map(xmlescape));
             let added = environment.add_template_owned(NAME, source);
             added.map_err(|error| format!("`body` is no template: {error:#}"))?;
             if let Some(what) = rendering::unknown(&environment, NAME) {
@@ -131,6 +139,28 @@ fn tojson(value: &Value, indent: Option<Value>, options: Kwargs) -> Result<Value
     filters::tojson(value, indent, options)
 }
 
+/// Returns a string, number or truth value as text.
+fn text(value: &Value) -> Result<String, Error> {
+    match value.kind() {
+        ValueKind::String | ValueKind::Number | ValueKind::Bool => Ok(value.to_string()),
+        ValueKind::Undefined => Err(ErrorKind::UndefinedError.into()),
+        _ => Err(ErrorKind::InvalidOperation.into()),
+    }
+}
+
+/// Encodes a text for a query or a form: all but RFC 3986's unreserved characters.
+fn urlencode(text: String) -> String {
+    utf8_percent_encode(&text, IN_URL).to_string()
+}
+
+/// Escapes a text for an element or an attribute of XML.
+fn xmlescape(text: String) -> String {
+    // XML has no way to say these characters.
+    let is_none = |c: char| matches!(c, '\0'..'\t' | '\u{b}' | '\u{c}' | '\u{e}'..' ' | '\u{fffe}' | '\u{ffff}');
+    let text = text.replace(is_none, "\u{fffd}");
+    quick_xml::escape::escape(&text).into_owned()
+}
+
 /// Whether a value, or one within it, is missing.
 fn misses_something(value: &Value) -> bool {
     let within = || value.try_iter().into_iter().flatten();
@@ -188,6 +218,30 @@ mod tests {
             drop(Template::compile(source));
         }
         assert!(Template::compile(" ".repeat(MAX_BYTES + 1)).is_err());
+    }
+
+    #[test]
+    fn text_is_encoded_for_base64_forms_and_xml() {
+        let payload =
+            serde_json::value::RawValue::from_string(r#"{"t":"<é&\"'>\u0001","n":7,"l":[]}"#.to_owned()).unwrap();
+        let rendered = |source: &str| {
+            let template = Template::compile(format!("{{{{ {source} }}}}")).unwrap();
+            template.render("b", "t", &[Item { id: "a", payload: &payload }], 100, 1)
+        };
+        for (source, text) in [
+            ("items[0].payload.t | base64", "PMOpJiInPgE="),
+            ("items[0].payload.t | urlencode", "%3C%C3%A9%26%22%27%3E%01"),
+            ("items[0].payload.t | xmlescape", "&lt;é&amp;&quot;&apos;&gt;\u{fffd}"),
+            ("items[0].payload.n | base64", "Nw=="),
+            ("'a b' | urlencode", "a%20b"),
+        ] {
+            assert_eq!(rendered(source).as_deref(), Ok(text), "{source}");
+        }
+        for (source, kind) in
+            [("items[0].payload.x | base64", "undefined"), ("items[0].payload.l | xmlescape", "operation")]
+        {
+            assert_eq!(rendered(source).unwrap_err().reason().as_str(), format!("template_error:1:{kind}"));
+        }
     }
 
     #[test]

@@ -85,7 +85,7 @@ mod tests {
             }
             // The last one is as long as an answer may be.
             for body in [items[0].payload.get().to_owned(), format!("[{}]", numbers(90_000)), dense.clone()] {
-                let answer = Answer { status: 200, retry_after_ms: None, body: body.into() };
+                let answer = Answer { status: 200, body: body.into(), ..Answer::default() };
                 let _ = route.read(Ok(answer), &[TaskId::new("a")], false);
             }
         }

@@ -338,7 +338,7 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Cancelling<'_, S,
         let over: Vec<Over> = over.into_iter().collect();
         let handed = Ordering { store, outbox, env }.hand_over(&over, OnFailure::Skip, &notify).await;
         let failure = notice::Failure { reason: reason.clone(), attempts: 0 };
-        let settled = notice::Settled { task: id, target, batch: None, round, superseded_by: None };
+        let settled = notice::Settled { task: id, target, batch: None, round, superseded_by: None, output: None };
         let event = notice::of_task(settled, Some(&failure), at);
         let to = Destination::Notification(notify.failure.clone());
         let notice =

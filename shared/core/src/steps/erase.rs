@@ -84,13 +84,18 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Erasing
             };
             match task.erases(batch.as_ref()) {
                 Err(refused) => return Ok(Err(refused)),
-                Ok(Erases::Before) => return Ok(Ok(batch)),
+                Ok(Erases::Before) => {
+                    self.erase_output(batch.as_ref(), id).await?;
+                    return Ok(Ok(batch));
+                }
                 Ok(Erases::OnceCancelled) => {
                     let Self { store, outbox, env } = *self;
                     // Refused, or in a batch, means that it has moved on; the next look says where to.
                     let _ = (Cancelling { store, outbox, env }).end_waiting(routes, id).await?;
                 }
                 Ok(Erases::Now) => {
+                    // Before the tombstone: who looks for the task by its Target finds it until then.
+                    self.erase_output(batch.as_ref(), id).await?;
                     if self.store.erase(id, task.round).await? == Stored::Yes {
                         return Ok(Ok(batch));
                     }
@@ -103,6 +108,14 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Erasing
             }
             tries.give_way_later().await?;
         }
+    }
+
+    /// Erases what the downstream said of a task beside its outcome.
+    async fn erase_output(&self, batch: Option<&Batch>, id: &TaskId) -> Result<(), Error> {
+        let Some((batch, (position, part))) = batch.and_then(|batch| Some((batch, batch.output_part(id)?))) else {
+            return Ok(());
+        };
+        Ok(self.store.erase_output(&batch.id, part, position).await?)
     }
 
     /// Erases what a batch keeps of its members, as far as nobody else needs it.

@@ -135,12 +135,14 @@ fn every_code_is_in_the_reference() {
 
 /// Reasons whose words are written elsewhere than where they are made: the expression's start, the file of the words,
 /// what stands before each word there, and the start of each reason.
-const MADE_ELSEWHERE: [(&str, &str, &str, &str); 5] = [
+const MADE_ELSEWHERE: [(&str, &str, &str, &str); 7] = [
     ("*reason", "shared/aws/src/downstreams/broken.rs", "Some(\"", ""),
     ("forbidden.reason()", "shared/core/src/routes/allowed.rs", "=> \"", ""),
-    ("why", "shared/core/src/routes/answer.rs", "\"answer_", "answer_"),
-    ("format!(\"{word}_", "shared/core/src/routes/answer.rs", "{ \"", ""),
+    ("why.as_str()", "shared/core/src/routes/answer/unbelievable.rs", "=> \"", ""),
+    ("Unbelievable::", "shared/core/src/routes/answer/unbelievable.rs", "=> \"", ""),
+    ("format!(\"{word}_", "shared/core/src/routes/answer/status.rs", "{ \"", ""),
     ("format!(\"{BEGINS}", "shared/core/src/domain/outcome.rs", "BEGINS: &str = \"", ""),
+    ("format!(\"{TURNED_AWAY}", "shared/core/src/domain/outcome.rs", "TURNED_AWAY: &str = \"", ""),
 ];
 
 /// What stands for reasons of others: a token that was stored, the word of a downstream, what a person looks for.

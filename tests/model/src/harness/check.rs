@@ -66,12 +66,15 @@ pub fn each_rule_keeps_its_promise<M: Checked>() {
     let mut wrong = Vec::new();
     for rule in M::Rule::ALL {
         let (run, promise) = rule.shows();
-        let found = search::<M>(run, Some(*rule));
+        let found = search_once(M::of(run, Some(*rule)), None);
         let broken = found.broken.as_ref().map(|(name, _)| *name);
-        let steps = found.broken.as_ref().map_or(0, |(_, steps)| steps.len());
-        println!("without {rule:?}: {}, after {steps} steps", broken.unwrap_or("nothing is broken"));
+        println!("without {rule:?}: {}", broken.unwrap_or("nothing is broken"));
         if broken != Some(promise.broken()) {
-            wrong.push(format!("{rule:?} removed should show that {}, but {}", promise.broken(), found.told()));
+            // A shorter way may break the promise of the rule. Proving that a way is the shortest takes as long again.
+            let shortest = search::<M>(run, Some(*rule));
+            if shortest.broken.as_ref().map(|(name, _)| *name) != Some(promise.broken()) {
+                wrong.push(format!("{rule:?} removed should show that {}, but {}", promise.broken(), shortest.told()));
+            }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -230,7 +230,8 @@ impl Downstream for Ports {
             Says::RetryAfter => 429,
             Says::Unavailable => 503,
         };
-        Ok(ports::Answer { status, retry_after_ms: (says == Says::RetryAfter).then_some(RETRY_AFTER_MS), body })
+        let retry_after_ms = (says == Says::RetryAfter).then_some(RETRY_AFTER_MS);
+        Ok(ports::Answer { status, retry_after_ms, body, ..ports::Answer::default() })
     }
 }
 

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use embedded::{Pipeline, Ports, Processes, Stack, Storage};
-use groupage_aws::entry::{self, Metric, RouteSource};
+use groupage_aws::entry::{self, RouteSource};
 use groupage_aws::{Dynamo, Meter, Sqs, System, Usage};
 
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 /// What a burst came to.
 #[derive(Debug)]
@@ -36,10 +36,14 @@ pub struct Burst {
 }
 
 impl Burst {
+    /// Returns how long a task waits for others at the longest, in milliseconds. Shards fill side by side, each more
+    /// slowly, and so do the remainders of events: on a busy machine a stall should end no batch early.
+    pub const fn wait_ms(self) -> u64 {
+        if self.shards > 1 || self.express { 20_000 } else { 6_000 }
+    }
+
     fn routes(self) -> String {
-        let Self { express, shards, .. } = self;
-        // Shards fill side by side, each more slowly: on a busy machine a stall must end no batch early.
-        let wait_ms = if shards > 1 { 20_000 } else { 6_000 };
+        let (Self { express, shards, .. }, wait_ms) = (self, self.wait_ms());
         format!(
             r#"
 version: 1
@@ -92,14 +96,11 @@ async fn run<S: Store + Send + 'static>(
     let began = Instant::now();
     let pipeline =
         Pipeline::start(&client, local.queues(), Processes::Several, &stack, downstream).expect("the steps start");
-    // Counts end the wait; the clock only ends a run that hangs.
-    let settled = async {
-        while pipeline.counts().get(Metric::TasksSucceeded) < tasks as u64 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    };
-    let waited = tokio::time::timeout(Duration::from_secs(400), settled).await;
-    assert!(waited.is_ok(), "tasks left unsettled: {:?}", pipeline.counts());
+    // With a meter of its own. The clock only ends a run that hangs.
+    let table = local.connection().store(86_400_000, &Arc::default());
+    let are_settled =
+        pipeline.settled(tasks as u64, &table, Duration::from_secs(400)).await.expect("the table answers");
+    assert!(are_settled, "tasks left unsettled: {:?}", pipeline.counts());
     pipeline.shutdown().await;
     began.elapsed().as_secs_f64()
 }

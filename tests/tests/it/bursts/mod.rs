@@ -7,7 +7,7 @@ mod embedded;
 use std::collections::HashSet;
 
 use groupage_aws::{Place, Units};
-use groupage_tests::effort;
+use groupage_lab::effort;
 use simulator::load::Load;
 use simulator::{Setting, run};
 
@@ -21,17 +21,24 @@ async fn check(sent: Burst) {
     let members: Vec<&String> = cost.calls.values().flatten().collect();
     assert_eq!(members.len(), tasks, "a task in no call, or in two");
     assert_eq!(members.iter().collect::<HashSet<_>>().len(), tasks, "a task twice");
-    // On the express path the remainders of events are called after six seconds at the latest, so a slower machine
-    // makes more calls that are not full.
-    let cut_short = if express { (cost.ran_s / 6.0) as usize } else { 0 };
+    // On the express path the remainders of events gather for five seconds at the longest. Each time that a machine
+    // stalls for so long, a leader may be elected for what each of the mapping's five processes left over, less than a
+    // batch, and may make a call that is not full.
+    let cut_short = if express { (cost.ran_s / 5.0) as usize } else { 0 };
     assert!(cost.calls.len() <= tasks / 100 + 1 + cut_short, "{} calls for {tasks} tasks", cost.calls.len());
+    // A task with a leader is written to the waiting index and deleted from it.
+    let elected = if express { (cost.usage.at(Place::Waiting).write.count() / 2.0) as usize } else { 0 };
+    assert!(elected <= 500 * cut_short, "a leader for {elected} tasks in {:.0} s", cost.ran_s);
     let setting = Setting { lag_ms, express, shards, ..Setting::of(Load::Burst { tasks, targets: 1 }) };
     let simulated = tokio::task::spawn_blocking(move || run(&setting, &|_| {})).await.unwrap().unwrap();
-    compare(&cost, &simulated);
+    compare(&cost, &simulated, elected);
 }
 
-/// Fails if the simulator counts other units than the embedded database reports.
-fn compare(embedded: &Cost, simulated: &simulator::Outcome) {
+/// Fails if the simulator counts other units than the embedded database reports. `elected` tasks had a leader that is
+/// not in the simulation.
+fn compare(embedded: &Cost, simulated: &simulator::Outcome, elected: usize) {
+    // The most that election adds to a task at any place: four writes at the waiting index, with what they cost there.
+    let spare = (elected * 4) as f64;
     // How often a leader is elected, signalled and looks at the index depends on how fast the machine is: what locks
     // cost counts in the whole only, and of the reads only those are compared that come once a batch. A session on a
     // slow machine has more heartbeats than the simulated one, and never fewer.
@@ -40,9 +47,9 @@ fn compare(embedded: &Cost, simulated: &simulator::Outcome) {
         let (real, ours) = (embedded.usage.at(place), simulated.usage.at(place));
         let name = place.name();
         println!("{name}: {} and {} write units, {} and {} read", real.write, ours.write, real.read, ours.read);
-        let reads_agree = place != Place::Batches || near(real.read, ours.read);
+        let reads_agree = place != Place::Batches || near(real.read, ours.read, spare);
         let beats_more_often = place == Place::Sessions && real.write > ours.write;
-        let writes_agree = place == Place::Locks || beats_more_often || near(real.write, ours.write);
+        let writes_agree = place == Place::Locks || beats_more_often || near(real.write, ours.write, spare);
         if !reads_agree || !writes_agree {
             far_off.push(name);
         }
@@ -50,12 +57,15 @@ fn compare(embedded: &Cost, simulated: &simulator::Outcome) {
     let (real, ours) = (embedded.usage.capacity().write, simulated.usage.capacity().write);
     println!("in all: {real} and {ours} write units");
     assert!(far_off.is_empty(), "other units than the database's: {far_off:?}");
-    assert!(near(real, ours), "other write units than the database's: {real} and {ours}");
+    assert!(near(real, ours, 2.0 * spare), "other write units than the database's: {real} and {ours}");
 }
 
 /// Within 2 %, or 50 units: a thousandth of the whole is lost in a few heartbeats and repeated reads more or less.
-fn near(real: Units, ours: Units) -> bool {
-    (real.count() - ours.count()).abs() <= (real.count() * 0.02).max(50.0)
+/// The database may report as many more as `spare` says.
+fn near(real: Units, ours: Units, spare: f64) -> bool {
+    let more = real.count() - ours.count();
+    let tolerated = (real.count() * 0.02).max(50.0);
+    -tolerated <= more && more <= tolerated + spare
 }
 
 fn elected() -> Burst {

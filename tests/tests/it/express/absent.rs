@@ -3,7 +3,7 @@
 use groupage_core::domain::batch::{self, Assumes, Claim};
 use groupage_core::domain::task::Status;
 use groupage_core::steps::revive::{Leaders, revive};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::{ROUTES, register_again, sent, settles, target, world};
 

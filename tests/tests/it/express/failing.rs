@@ -3,7 +3,7 @@
 use groupage_aws::entry::mapping::TASKS;
 use groupage_core::ports;
 use groupage_core::steps::register::Report;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::{ROUTES, WAITED, sent, settles, world};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::{ROUTES, register_again, sent, settles, world, world_where};
 

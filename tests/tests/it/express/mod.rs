@@ -8,7 +8,7 @@ mod rests;
 
 use groupage_core::domain::task::Status;
 use groupage_core::steps::register::{Record, Report};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 const ROUTES: &str =
     parcels_route!["batch: { max_items: 10, wait_ms: 2000 }", "notify: { failure: default, success: default }"];

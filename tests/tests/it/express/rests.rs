@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use groupage_core::domain::task_message::MAX_MESSAGE_BYTES;
 use groupage_core::steps::register::Record;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use tokio::time::Instant;
 
 use super::{ROUTES, WAITED, mixing, register_again, sent, settles, target, world, world_where};

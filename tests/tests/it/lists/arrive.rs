@@ -1,6 +1,6 @@
 //! Tasks whose message names a list: register-task puts them there, and what was released goes on like any other.
 
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::calls::id;
 

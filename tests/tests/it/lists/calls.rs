@@ -3,8 +3,8 @@
 use groupage_core::domain::list::Options;
 use groupage_core::steps::Error;
 use groupage_core::steps::list::{Listing, Placed, Refused, Taken};
-use groupage_tests::cases::{self, Step};
-use groupage_tests::prelude::*;
+use groupage_lab::cases::{self, Step};
+use groupage_lab::prelude::*;
 use proptest::prelude::*;
 
 use super::model::{Expected, Model};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use groupage_core::steps::Error;
-use groupage_tests::cases::{Checked, Made, Step, in_process};
-use groupage_tests::prelude::*;
+use groupage_lab::cases::{Checked, Made, Step, in_process};
+use groupage_lab::prelude::*;
 use proptest::prelude::*;
 
 use super::calls::{Call, HOUR_MS, IDLE_MS, expect, id, id_in, make};

@@ -8,7 +8,7 @@ mod reused;
 mod told;
 mod too_large;
 
-use groupage_tests::cases;
+use groupage_lab::cases;
 
 use calls::steps;
 use case::Case;

@@ -1,6 +1,6 @@
 //! A list as a plain queue: what its real one must show.
 
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What a call must be answered with.

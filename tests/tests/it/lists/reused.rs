@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use groupage_core::domain::list::Options;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 const MINUTE_MS: u64 = 60_000;
 

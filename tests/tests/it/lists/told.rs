@@ -4,7 +4,7 @@ use groupage_core::domain::list::{MAX_RELEASED, MAX_RESERVATIONS, Move, Options,
 use groupage_core::domain::task_message::Code;
 use groupage_core::steps::Error;
 use groupage_core::steps::list::Refused;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::calls::{HOUR_MS, IDLE_MS, id};
 

@@ -4,7 +4,7 @@ use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::list::{Addition, Put, Slot};
 use groupage_core::domain::task_message::MAX_MESSAGE_BYTES;
 use groupage_core::ports::{Error, Result};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::calls::id;
 

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use groupage_aws::Downstreams;
 use groupage_core::routes::Allowed;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 

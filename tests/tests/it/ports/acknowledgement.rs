@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, Put, ReturnConsumedCapacity, Trans
 use groupage_aws::{Dynamo, Sqs, System};
 use groupage_core::domain::batch::{Assumes, Claim, FollowUp, Status};
 use groupage_core::steps::process::{Counts, follow_up};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, LosingAnswers, OnDynamo};
 use super::samples::{batch, now, target, waiting};

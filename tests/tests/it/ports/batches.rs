@@ -1,7 +1,8 @@
 //! What every `Batches` must do.
 
-use groupage_core::domain::batch::{Assumes, Claim, Status};
-use groupage_tests::prelude::*;
+use groupage_core::domain::batch::{Assumes, ByPosition, Claim, OutputPart, Status};
+use groupage_core::domain::output::{MAX_OUTPUT_BYTES, Output};
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{batch, target};
@@ -14,6 +15,8 @@ conformance![
     a_write_over_another_revision_is_refused,
     nothing_is_overwritten_where_there_is_no_batch,
     the_largest_batch_fits,
+    outputs_are_read_as_they_were_kept_and_erased_one_by_one,
+    the_largest_outputs_fit,
 ];
 
 async fn current(store: &impl Fixture, id: &str) -> Option<Batch> {
@@ -99,4 +102,51 @@ async fn the_largest_batch_fits(store: impl Fixture) {
     let settled = open.frozen(members).settled(results, Timestamp(1));
     assert_eq!(store.store(&settled, Assumes::Absent).await.unwrap(), Stored::Yes);
     assert_eq!(current(&store, "b1").await, Some(settled));
+}
+
+async fn outputs_are_read_as_they_were_kept_and_erased_one_by_one(store: impl Fixture) {
+    let (id, now) = (BatchId::new("b1"), Timestamp(1));
+    let part = |attempt, number, of: &[usize]| {
+        let of = of.iter().copied().collect();
+        OutputPart { attempt, number, of, bytes: 9 }
+    };
+    let (first, second) = (part(2, 0, &[0, 2]), part(2, 1, &[7]));
+    let kept = ByPosition::from([(0, Output::of("[1.50]".to_owned())), (2, Output::TooLarge(200_000))]);
+    let more = ByPosition::from([(7, Output::of(r#"{"id": "ü"}"#.to_owned()))]);
+    store.keep_outputs(&id, &first, &kept, now).await.unwrap();
+    store.keep_outputs(&id, &second, &more, now).await.unwrap();
+    let of_another_attempt = ByPosition::from([(0, Output::of("0".to_owned()))]);
+    store.keep_outputs(&id, &part(1, 0, &[0]), &of_another_attempt, now).await.unwrap();
+    let both = [first.clone(), second.clone(), part(3, 2, &[8])];
+    let all: ByPosition = kept.clone().into_iter().chain(more.clone()).collect();
+    assert_eq!(store.outputs(&id, &both).await.unwrap(), all);
+    assert_eq!(store.outputs(&BatchId::new("b2"), &both).await.unwrap(), ByPosition::new());
+    for no_batch in [id.clone(), BatchId::new(first.key(&id))] {
+        assert_eq!(store.batch(&no_batch).await.unwrap(), None, "a part is no batch");
+    }
+    for _ in 0..2 {
+        store.erase_output(&id, &first, 0).await.unwrap();
+        store.erase_output(&id, &part(3, 2, &[8]), 8).await.unwrap();
+    }
+    let left: ByPosition = all.into_iter().filter(|(position, _)| *position != 0).collect();
+    assert_eq!(store.outputs(&id, &both).await.unwrap(), left);
+    let named = Batch { outputs: vec![first, second], ..batch("b1", &target("a"), 9) };
+    let of = |n: usize| named.members[n].id.clone();
+    assert_eq!(store.output(&named, &of(2)).await.unwrap(), Some(Output::TooLarge(200_000)));
+    assert_eq!(store.output(&named, &of(0)).await.unwrap(), None);
+}
+
+async fn the_largest_outputs_fit(store: impl Fixture) {
+    let batch = batch("b1", &target("a"), 1_000);
+    let large = |n: usize| (batch.members[n].id.clone(), Output::of("1".repeat(MAX_OUTPUT_BYTES)));
+    let small = |n: usize| (batch.members[n].id.clone(), Output::of("1".repeat(500)));
+    for outputs in [(0..9).map(large).collect(), (0..1_000).map(small).collect()] {
+        let parts = batch.parts_of(outputs);
+        let kept: usize = parts.iter().map(|(_, kept)| kept.len()).sum();
+        for (part, outputs) in &parts {
+            store.keep_outputs(&batch.id, part, outputs, Timestamp(1)).await.unwrap();
+        }
+        let named: Vec<OutputPart> = parts.into_iter().map(|(part, _)| part).collect();
+        assert_eq!(store.outputs(&batch.id, &named).await.unwrap().len(), kept);
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use groupage_core::ports::Error;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::OnDynamo;
 use super::samples::{target, task};

@@ -5,7 +5,7 @@ use axum::body::Bytes;
 use axum::http::{HeaderMap, Uri};
 use groupage_aws::Downstreams;
 use groupage_core::routes::Allowed;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use tokio::sync::mpsc;
 
 use super::downstream::{call_for, downstream, nowhere, serve};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use groupage_core::domain::gate::{BreakerPolicy, Scope};
 use groupage_core::domain::outcome::{Failure, Fault};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, OnDynamo};
 use super::samples::{lead, lock_of, member, target, waiting};

@@ -8,7 +8,7 @@ use groupage_core::domain::list::Move;
 use groupage_core::domain::tracker::WORD_BITS;
 use groupage_core::routes::Notify;
 use groupage_core::steps::lane::{Arrival, Ordering, Over};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, OnDynamo, Turned};
 use super::samples::{batch, failure, lead, member, opened, session, target, term, waiting};

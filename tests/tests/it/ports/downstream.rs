@@ -16,7 +16,7 @@ use groupage_core::domain::answer::is_oversized;
 use groupage_core::domain::trace::{CallOf, CallTrace};
 use groupage_core::ports::MAX_ANSWER_BYTES;
 use groupage_core::routes::{self, Allowed};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -256,7 +256,10 @@ async fn the_status_of_a_refusal_counts_though_its_request_is_half_read_or_its_b
         });
         let answer = post(&serve(stalls).await).await.unwrap();
         let asked_ms = retry_after.map(|_| 7_000);
-        assert_eq!(answer, Answer { status, retry_after_ms: asked_ms, body: b"wait".to_vec() });
+        assert_eq!(
+            answer,
+            Answer { status, retry_after_ms: asked_ms, body: b"wait".to_vec(), is_cut: true, ..Answer::default() }
+        );
     }
 }
 

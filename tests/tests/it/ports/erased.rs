@@ -2,7 +2,7 @@
 
 use groupage_core::domain::answer::Excerpt;
 use groupage_core::domain::ended::Ended;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{failure, member, now, target, task, waiting};

@@ -3,7 +3,7 @@
 use groupage_core::domain::gate::{Admission, Asks, Limits, Rates};
 use groupage_core::domain::lane::{Numbering, Queued};
 use groupage_core::domain::time::{DAY_MS, IDLE_MS};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{batch, failure, lead, now, session, target, task, waiting};

@@ -4,7 +4,7 @@ use groupage_core::domain::answer::Excerpt;
 use groupage_core::domain::failed::{Filed, Retry};
 use groupage_core::domain::lane::State;
 use groupage_core::domain::task::Status;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{back, failure, now, target, task, waiting};

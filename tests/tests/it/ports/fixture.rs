@@ -19,8 +19,8 @@ use groupage_aws::config::Tables;
 use groupage_aws::{Dynamo, Meter};
 use groupage_core::domain::time::{DAY_MS, IDLE_MS};
 use groupage_core::memory::Keeps;
-use groupage_tests::engine;
-use groupage_tests::prelude::*;
+use groupage_lab::engine;
+use groupage_lab::prelude::*;
 use serde_json::{Value, json};
 
 /// A store to run a claim on, with all that it needs.

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use groupage_aws::Downstreams;
 use groupage_core::routes::Allowed;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::downstream::{call, call_traced, downstream, nowhere, serve, traced};
 
@@ -49,7 +49,7 @@ async fn invoked<R: IntoResponse + 'static>(answer: fn() -> R) -> (Result<Answer
 async fn what_a_function_returns_is_the_answer() {
     let (answer, _) = invoked(|| "{\"batchItemFailures\":[]}").await;
     let body = b"{\"batchItemFailures\":[]}".to_vec();
-    assert_eq!(answer, Ok(Answer { status: 200, retry_after_ms: None, body }));
+    assert_eq!(answer, Ok(Answer { status: 200, body, ..Answer::default() }));
     assert_eq!(invoked(|| "null").await.0, Ok(Answer { status: 200, ..Answer::default() }));
 }
 
@@ -89,7 +89,7 @@ async fn a_throttled_function_answers_429_and_says_when() {
         response
     })
     .await;
-    assert_eq!(answer, Ok(Answer { status: 429, retry_after_ms: Some(3_000), body: Vec::new() }));
+    assert_eq!(answer, Ok(Answer { status: 429, retry_after_ms: Some(3_000), ..Answer::default() }));
     assert_eq!(calls, 1, "the retry policy repeats calls, nobody else");
 }
 

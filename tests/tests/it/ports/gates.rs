@@ -1,7 +1,7 @@
 //! What every `Gates` must do.
 
 use groupage_core::domain::gate::{Admission, Asks, Flow, Limits, Rates, WaitQueue};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{lead, target};

@@ -2,7 +2,7 @@
 
 use groupage_core::domain::lane::{Numbering, OnFailure, Place, Queued, State};
 use groupage_core::domain::task::{Status, Ties};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{failure, now, target, task};

@@ -1,7 +1,7 @@
 //! What every `Lists` must do with a list's head: who takes tokens, who owes what, and how far that is.
 
 use groupage_core::domain::list::{Move, Options, Purpose, Record, Reservation, Reserve, State, Strand, Tail};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::lists::{NOW, life, listed, opened, taking};

@@ -3,7 +3,7 @@
 use groupage_core::domain::list::{
     Addition, Head, Life, MAX_PUT, Move, Options, Purpose, Put, Record, Reservation, Reserve, Slot, Tail,
 };
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 

@@ -1,7 +1,7 @@
 //! What every `Locks` must do.
 
 use groupage_core::domain::lock::{Acquisition, Assumes, Holder};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{lead, lock_of, taking, target, term};

@@ -23,6 +23,7 @@ mod lists;
 mod locks;
 mod nodes;
 mod own_transaction;
+mod proofs;
 mod queues;
 mod race;
 mod routes;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use groupage_core::domain::tracker::{Change, GROUP_SIZE, MAX_LEVEL, Mark, Node, NodeId, WORD_BITS};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, InMemory, OnDynamo, WithLag, conformance};
 use super::samples::{opened, tracked};

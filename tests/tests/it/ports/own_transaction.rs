@@ -15,7 +15,7 @@ use groupage_core::steps::heartbeat::Heartbeat;
 use groupage_core::steps::process::Processor;
 use groupage_core::steps::process::notify::Announced;
 use groupage_core::steps::work::Worker;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, OnDynamo};
 use super::samples::now;

@@ -9,8 +9,8 @@ use embedded::{Ports, Stack, Storage};
 use groupage_aws::config::Queues as Urls;
 use groupage_aws::{Meter, Sqs};
 use groupage_core::ports::{Error, postpone_one};
-use groupage_tests::engine;
-use groupage_tests::prelude::*;
+use groupage_lab::engine;
+use groupage_lab::prelude::*;
 
 use super::fixture::conformance;
 

@@ -8,7 +8,7 @@ use groupage_aws::entry::{NoRoutes, RouteSource};
 use groupage_aws::{Publication, RouteTable, StoredRoutes};
 
 use super::fixture::{Fixture, OnDynamo};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 /// A routes table on the embedded stack, and the way to write it by other means.
 struct Desk {

@@ -3,7 +3,7 @@
 use groupage_core::domain::id::digest;
 use groupage_core::domain::lock::{Acquisition, Assumes};
 use groupage_core::domain::tracker::Options;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 pub fn target(value: &str) -> Target {
     Target::of(&RouteName::new("parcels"), value)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{failure, now, target, task};

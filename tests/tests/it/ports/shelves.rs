@@ -6,7 +6,7 @@ use groupage_core::domain::batch::Assumes;
 use groupage_core::domain::shelf::{Bookmark, Bookmarks, Position};
 use groupage_core::domain::tracker::Options;
 use groupage_core::ports::{Entries, Result, Unfinished};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{batch, target};

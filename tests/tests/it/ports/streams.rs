@@ -1,7 +1,7 @@
 //! What every `Streams` must do.
 
 use groupage_core::domain::stream::{Ending, Life, Options, Page, Trace, Watermark, path};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 

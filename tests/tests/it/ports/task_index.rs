@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use groupage_core::domain::task::Status;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{back, failure, now, target, task, waiting};

@@ -1,7 +1,7 @@
 //! What every `Trackers` must do with a tracker itself: its item, what was added to it, and the index of those due.
 
 use groupage_core::domain::tracker::{Addition, Ending, ItemRange, Survey};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{opened, tracked, tracker};

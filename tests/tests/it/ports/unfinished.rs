@@ -1,7 +1,7 @@
 //! What the index of unfinished batches must show.
 
 use groupage_core::domain::batch::{Assumes, Claim};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::fixture::{Fixture, conformance};
 use super::samples::{batch, target};

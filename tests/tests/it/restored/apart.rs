@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use groupage_core::memory::Copies;
 use groupage_core::steps::revive::{Leaders, revive};
-use groupage_tests::effort;
-use groupage_tests::prelude::*;
+use groupage_lab::effort;
+use groupage_lab::prelude::*;
 
 use super::members;
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use groupage_core::domain::batch::Status;
 use groupage_core::steps::revive::{Leaders, revive};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 const ROUTES: &str = parcels_route!["batch: { max_items: 10, wait_ms: 20000, express: false }"];
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use groupage_core::domain::stream::{Ending, Life, Options};
 use groupage_core::steps::Error;
 use groupage_core::steps::stream::{Event, Fed, Refused, Streaming};
-use groupage_tests::cases::{self, Step};
-use groupage_tests::prelude::*;
+use groupage_lab::cases::{self, Step};
+use groupage_lab::prelude::*;
 use proptest::prelude::*;
 
 use super::model::{Expected, Model, is_poison};

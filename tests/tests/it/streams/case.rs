@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use groupage_core::domain::stream::{State, path};
 use groupage_core::steps::Error;
 use groupage_core::steps::stream::Streaming;
-use groupage_tests::cases::{Checked, Made, Step, in_process};
-use groupage_tests::prelude::*;
+use groupage_lab::cases::{Checked, Made, Step, in_process};
+use groupage_lab::prelude::*;
 use proptest::prelude::*;
 
 use super::calls::{Call, expect, id, make, offset, settled_by};

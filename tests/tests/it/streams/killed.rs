@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use groupage_core::domain::stream::Options;
-use groupage_tests::prelude::*;
-use groupage_tests::source::Source;
-use groupage_tests::{effort, promises};
+use groupage_lab::prelude::*;
+use groupage_lab::source::Source;
+use groupage_lab::{effort, promises};
 use serde_json::json;
 
 const EVENTS: usize = 1_000;

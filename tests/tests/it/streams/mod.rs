@@ -7,7 +7,7 @@ mod killed;
 mod model;
 
 use groupage_core::domain::stream::State;
-use groupage_tests::cases;
+use groupage_lab::cases;
 
 use calls::steps;
 use case::Case;

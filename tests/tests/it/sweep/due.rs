@@ -3,7 +3,7 @@
 use groupage_core::domain::message::{Elect, Election};
 use groupage_core::domain::task::Status;
 use groupage_core::steps::sweep::Budget;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::Stand;
 

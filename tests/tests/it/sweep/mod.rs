@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use groupage_core::steps::Error;
 use groupage_core::steps::sweep::{Budget, Report, Sweep};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 const EVERY_MS: u64 = 60_000;
 

@@ -9,7 +9,7 @@ use groupage_core::domain::shelf::{Bookmark, Bookmarks, Position};
 use groupage_core::domain::tracker::Options;
 use groupage_core::ports::{Entries, Error, Result};
 use groupage_core::steps::sweep::Budget;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::{EVERY_MS, Stand};
 

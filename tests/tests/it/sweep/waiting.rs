@@ -8,7 +8,7 @@ use groupage_core::domain::shelf::Bookmarks;
 use groupage_core::domain::task::Status;
 use groupage_core::ports::Result;
 use groupage_core::steps::sweep::Budget;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::Stand;
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use groupage_core::domain::tracker::{End, Ending, Place, State, Which};
-use groupage_tests::cases::{Checked, Made, Step, in_process};
-use groupage_tests::prelude::*;
+use groupage_lab::cases::{Checked, Made, Step, in_process};
+use groupage_lab::prelude::*;
 use proptest::prelude::*;
 
 use super::calls::{Call, expect, id, make, wait};

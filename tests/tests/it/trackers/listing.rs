@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use groupage_core::domain::tracker::{Addition, Place, Which};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use proptest::prelude::*;
 
 /// Everything that is listed, in pages.

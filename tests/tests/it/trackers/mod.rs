@@ -13,7 +13,7 @@ mod rejected;
 mod reused;
 
 use groupage_core::domain::tracker::Ending;
-use groupage_tests::cases;
+use groupage_lab::cases;
 
 use calls::steps;
 use case::Case;

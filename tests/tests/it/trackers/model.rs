@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use groupage_core::domain::tracker::{Ending, Options};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 /// What a call must be answered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use groupage_core::domain::tracker::Options;
 use groupage_core::ports::{Error, Result};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 /// Sends, and never answers.
 struct Unanswered<'a>(&'a MemoryQueues);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use groupage_aws::entry::mapping::TASKS;
 use groupage_core::domain::tracker::{State, Which};
 use groupage_core::steps::register::{Asked, Rations, Register, Report};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 const ROUTES: &str =
     parcels_route!["when: type == 'parcel'", "batch: { max_items: 10, wait_ms: 2000, express: false }"];

@@ -2,7 +2,7 @@
 
 use groupage_core::domain::tracker::{Ending, State};
 use groupage_core::ports::{Error, Result};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 /// Trackers of which some looks are answered otherwise.
 struct Seen<'a, V> {

@@ -14,7 +14,7 @@ use groupage_core::domain::list::{Addition, Life, Options, Put, Record, Reservat
 use groupage_core::domain::outcome::Fault;
 use groupage_core::domain::shelf::{Bookmark, Bookmarks, Position};
 use groupage_core::domain::tracker::Ending;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use crate::ports::samples::{batch, failure, lead, member, opened, session, target, task, term, tracked, waiting};
 

@@ -1,6 +1,6 @@
 //! Servers on this machine whose certificates are no good, or that want one.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread;
@@ -14,8 +14,8 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection, Stream
 
 use super::*;
 
-/// A certificate for `localhost` until the year 2120, and its key.
-const PEM: &[u8] = include_bytes!("localhost.pem");
+/// A certificate for `localhost` until the year 2120, and its key. It is its own authority.
+pub(in crate::downstreams) const PEM: &str = include_str!("localhost.pem");
 
 #[derive(Debug)]
 struct Year(u64);
@@ -28,26 +28,27 @@ impl TimeProvider for Year {
 
 fn roots() -> Arc<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(PEM).unwrap()).unwrap();
+    roots.add(CertificateDer::from_pem_slice(PEM.as_bytes()).unwrap()).unwrap();
     Arc::new(roots)
 }
 
-/// Serves one connection; its port.
-fn serve(wants_certificate: bool) -> u16 {
+/// Serves one connection, and answers 204 if it comes about. Returns the port.
+pub(in crate::downstreams) fn serve(wants_certificate: bool) -> u16 {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions = || ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
     let verifier = WebPkiClientVerifier::builder_with_provider(roots(), Arc::clone(&provider)).build().unwrap();
     let builder = versions().unwrap();
     let builder =
         if wants_certificate { builder.with_client_cert_verifier(verifier) } else { builder.with_no_client_auth() };
-    let chain = vec![CertificateDer::from_pem_slice(PEM).unwrap()];
-    let config = builder.with_single_cert(chain, PrivateKeyDer::from_pem_slice(PEM).unwrap()).unwrap();
+    let chain = vec![CertificateDer::from_pem_slice(PEM.as_bytes()).unwrap()];
+    let config = builder.with_single_cert(chain, PrivateKeyDer::from_pem_slice(PEM.as_bytes()).unwrap()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
         let (connection, _) = listener.accept().unwrap();
         let mut stream = StreamOwned::new(ServerConnection::new(Arc::new(config)).unwrap(), connection);
         let _ = stream.read(&mut [0; 1024]);
+        let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n");
         // What is left unread would be answered with a reset, before which the client may not see the alert.
         let _ = std::io::copy(&mut stream.sock, &mut std::io::sink());
     });

@@ -1,17 +1,19 @@
-//! The batch table: one item per batch, written whole each time.
+//! The batch table: one item per batch, written whole each time, and one per part of its outputs.
 
+mod outputs;
 mod stored;
 
-use aws_sdk_dynamodb::types::TransactWriteItem;
-use groupage_core::domain::batch::{Assumes, Batch};
+use aws_sdk_dynamodb::types::{ReturnValue, TransactWriteItem};
+use futures::{StreamExt, TryStreamExt, stream};
+use groupage_core::domain::batch::{Assumes, Batch, ByPosition, OUTLIVES_MS, OutputPart};
 use groupage_core::domain::shelf::Position;
 use groupage_core::domain::{BatchId, Part, RouteName, Timestamp};
 use groupage_core::ports::{Batches, Entries, Entry, Look, Result, Segment, Stored, Unfinished};
 use serde::Deserialize;
 
 use crate::config::Tables;
-use crate::dynamo::expression::Clause;
-use crate::dynamo::item::{Item, decode, number};
+use crate::dynamo::expression::{Change, Clause};
+use crate::dynamo::item::{Item, decode, number, text};
 use crate::dynamo::position::{keys_at, position_of};
 use crate::dynamo::query::Scan;
 use crate::dynamo::{Dynamo, Key, transaction};
@@ -23,6 +25,8 @@ pub(crate) use stored::item_of;
 const TABLE: &str = "batch table";
 const BATCH_ID: &str = "BatchId";
 const REVISION: &str = "Revision";
+/// Parts of outputs that are read at once, at most.
+const READS_IN_FLIGHT: usize = 4;
 
 /// An entry of the index.
 #[derive(Deserialize)]
@@ -41,7 +45,9 @@ impl Dynamo {
 
 impl Batches for Dynamo {
     async fn batch(&self, id: &BatchId) -> Result<Option<Batch>> {
-        self.get("read a batch", self.batch_key(id)).await?.map(batch_of).transpose()
+        let found = self.get("read a batch", self.batch_key(id)).await?;
+        // An id from outside may be the key of a part of outputs.
+        found.filter(|item| item.contains_key(REVISION)).map(batch_of).transpose()
     }
 
     async fn store(&self, batch: &Batch, assumes: Assumes) -> Result<Stored> {
@@ -51,6 +57,43 @@ impl Batches for Dynamo {
             Assumes::At(revision) => Clause::Equals(REVISION, number(revision)),
         };
         self.replace("write a batch", self.batch_key(&batch.id), (batch, item), &[clause], batch_of).await
+    }
+
+    async fn keep_outputs(
+        &self,
+        batch: &BatchId,
+        part: &OutputPart,
+        outputs: &ByPosition,
+        now: Timestamp,
+    ) -> Result<()> {
+        let (id, until) = (part.key(batch), now.plus_ms(self.retention_ms + OUTLIVES_MS));
+        let key = Key::of(&self.tables.batches, Place::Batches, BATCH_ID, &id);
+        let item = outputs::item_of(&id, outputs, until);
+        // Each write has a condition. This one always holds.
+        let holds = [Clause::AbsentOrEquals(BATCH_ID, text(id.as_str()))];
+        self.put("keep outputs", key, item, &holds).await.map(drop)
+    }
+
+    async fn outputs(&self, batch: &BatchId, parts: &[OutputPart]) -> Result<ByPosition> {
+        let read = |part: &OutputPart| {
+            let id = part.key(batch);
+            async move {
+                let key = Key::of(&self.tables.batches, Place::Batches, BATCH_ID, &id);
+                self.get("read outputs", key).await?.map(outputs::outputs_of).transpose()
+            }
+        };
+        let reads: Vec<_> = parts.iter().map(read).collect();
+        let found: Vec<Option<ByPosition>> = stream::iter(reads).buffered(READS_IN_FLIGHT).try_collect().await?;
+        Ok(found.into_iter().flatten().flatten().collect())
+    }
+
+    async fn erase_output(&self, batch: &BatchId, part: &OutputPart, position: usize) -> Result<()> {
+        let (id, attribute) = (part.key(batch), outputs::attribute(position));
+        let key = Key::of(&self.tables.batches, Place::Batches, BATCH_ID, &id);
+        // An update without this would put an empty item in place of one that has expired.
+        let is_there = [Clause::KeyPresent(attribute.clone())];
+        let change = Change::default().remove(&attribute);
+        self.update("erase an output", key, change, &is_there, ReturnValue::None).await.map(drop)
     }
 
     async fn unfinished(&self, route: &RouteName, look: Look<'_>) -> Result<Entries<BatchId>> {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use groupage_core::domain::answer::Excerpts;
 use groupage_core::domain::batch::bisection::Bisection;
-use groupage_core::domain::batch::{Batch, Claim, Excused, FollowUp, Left, Member, Omitted, Status};
+use groupage_core::domain::batch::{Batch, Claim, Excused, FollowUp, Left, Member, Omitted, OutputPart, Status};
 use groupage_core::domain::gate::Ticket;
 use groupage_core::domain::outcome::{Exception, Results};
 use groupage_core::domain::{BatchId, Fence, Revision, Round, SessionId, Target, TaskId, Timestamp, Traits};
@@ -54,6 +54,9 @@ struct StoredBatch {
     apart: Option<Box<Bisection>>,
     /// What its calls were answered that failed.
     answers: Option<Box<Excerpts>>,
+    /// The parts in which outputs are kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    outputs: Vec<OutputPart>,
     created_at: Timestamp,
     open_until: Option<Timestamp>,
     session: Option<SessionId>,
@@ -100,6 +103,7 @@ impl StoredBatch {
             omitted: batch.omitted.clone(),
             apart: batch.apart.clone(),
             answers: batch.answers.clone(),
+            outputs: batch.outputs.clone(),
             created_at: batch.created_at,
             open_until: None,
             session: None,
@@ -156,6 +160,7 @@ impl StoredBatch {
             omitted: self.omitted,
             apart: self.apart,
             answers: self.answers,
+            outputs: self.outputs,
             left: self.left,
             created_at: self.created_at,
             due: self.due,

@@ -34,12 +34,20 @@ pub struct Bisection {
     /// What was said of the members of answered parts, by position, unless they succeeded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     said: Vec<(usize, Said)>,
+    /// Parts of which a call may have been carried out, though it was not answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unsure: Vec<Range<usize>>,
 }
 
 impl Bisection {
-    /// Begins with a batch of this many members, called as a whole this many times and refused for `reason`.
-    pub fn of(members: usize, whole: u32, reason: &Reason) -> Self {
-        let mut bisection = Self { whole, calling: Some(0..members), pending: Vec::new(), said: Vec::new() };
+    /// Begins with a batch of this many members, called as a whole this many times and refused for `reason`. Says
+    /// whether one of these calls `may_be_done`: carried out, though it was not answered.
+    pub fn of(members: usize, whole: u32, reason: &Reason, may_be_done: bool) -> Self {
+        let calling = Some(0..members);
+        let mut bisection = Self { whole, calling, pending: Vec::new(), said: Vec::new(), unsure: Vec::new() };
+        if may_be_done {
+            bisection.unanswered();
+        }
         bisection.refused(reason);
         bisection
     }
@@ -64,6 +72,19 @@ impl Bisection {
         if self.calling.is_none() {
             self.calling = self.pending.pop();
         }
+    }
+
+    /// Notes that the call under way may have been carried out, though it was not answered.
+    pub fn unanswered(&mut self) {
+        if !self.may_be_done() {
+            self.unsure.extend(self.calling.clone());
+        }
+    }
+
+    /// Returns whether an earlier call of the members of the part under way may have been carried out.
+    pub fn may_be_done(&self) -> bool {
+        let within = |part: &Range<usize>, of: &Range<usize>| of.start <= part.start && part.end <= of.end;
+        self.calling.as_ref().is_some_and(|part| self.unsure.iter().any(|of| within(part, of)))
     }
 
     /// The part under way was refused as a whole, or its worker was lost: a single member has failed, more are halved.
@@ -162,7 +183,7 @@ mod tests {
             let poison: Vec<_> = poison.into_iter().filter(|n| *n < count).collect();
             prop_assume!(!poison.is_empty());
             let reason = Reason::new("http_400");
-            let mut bisection = Bisection::of(count, 1, &reason);
+            let mut bisection = Bisection::of(count, 1, &reason, false);
             let mut calls = 0;
             while let Some(part) = next(&mut bisection) {
                 calls += 1;
@@ -186,7 +207,7 @@ mod tests {
     #[test]
     fn a_part_that_is_put_back_is_called_after_all_the_others() {
         let members = members(4);
-        let mut bisection = Bisection::of(4, 1, &Reason::new("http_400"));
+        let mut bisection = Bisection::of(4, 1, &Reason::new("http_400"), false);
         assert_eq!(next(&mut bisection), Some(0..2));
         bisection.put_back();
         assert_eq!(next(&mut bisection), Some(2..4));
@@ -199,7 +220,7 @@ mod tests {
     #[test]
     fn a_part_whose_halves_are_not_called_fails_as_a_whole() {
         let members = members(4);
-        let mut bisection = Bisection::of(4, 1, &Reason::new("body_too_large"));
+        let mut bisection = Bisection::of(4, 1, &Reason::new("body_too_large"), false);
         next(&mut bisection).expect("two halves");
         bisection.failed(&Reason::new("http_400"));
         assert_eq!(next(&mut bisection), Some(2..4));
@@ -212,7 +233,7 @@ mod tests {
     #[test]
     fn a_member_that_its_parts_answer_passes_over_goes_round_again() {
         let members = members(4);
-        let mut bisection = Bisection::of(4, 1, &Reason::new("http_400"));
+        let mut bisection = Bisection::of(4, 1, &Reason::new("http_400"), false);
         next(&mut bisection).expect("two halves");
         bisection.answered(&members, succeeded(&members, 0..1));
         let said = bisection.given_up(&members, &Reason::new(WORKER_LOST));
@@ -223,7 +244,7 @@ mod tests {
     #[test]
     fn a_call_under_way_is_not_begun_again_and_its_members_are_not_known() {
         let members = members(2);
-        let mut bisection = Bisection::of(2, 1, &Reason::new("http_400"));
+        let mut bisection = Bisection::of(2, 1, &Reason::new("http_400"), false);
         assert_eq!(next(&mut bisection), Some(0..1));
         assert_eq!(next(&mut bisection), Some(0..1));
         assert!(!bisection.is_over());
@@ -233,6 +254,27 @@ mod tests {
         );
         bisection.answered(&members, succeeded(&members, 0..1));
         assert_eq!(next(&mut bisection), Some(1..2));
+    }
+
+    #[test]
+    fn a_part_may_be_done_once_a_call_of_all_its_members_was_not_answered() {
+        let reason = Reason::new("http_400");
+        let mut bisection = Bisection::of(8, 1, &reason, false);
+        assert_eq!((next(&mut bisection), bisection.may_be_done()), (Some(0..4), false));
+        bisection.unanswered();
+        bisection.refused(&reason);
+        assert_eq!((next(&mut bisection), bisection.may_be_done()), (Some(0..2), true), "half of what may be done");
+        bisection.put_back();
+        assert_eq!((next(&mut bisection), bisection.may_be_done()), (Some(2..4), true));
+        bisection.failed(&reason);
+        assert_eq!((next(&mut bisection), bisection.may_be_done()), (Some(4..8), false), "it was never called");
+        bisection.unanswered();
+        bisection.put_back();
+        assert_eq!(next(&mut bisection), Some(0..2));
+        bisection.failed(&reason);
+        assert_eq!((next(&mut bisection), bisection.may_be_done()), (Some(4..8), true));
+        let mut after_a_lost_call = Bisection::of(2, 2, &reason, true);
+        assert_eq!((next(&mut after_a_lost_call), after_a_lost_call.may_be_done()), (Some(0..1), true));
     }
 
     #[test]

@@ -94,7 +94,8 @@ impl Batch {
         } else if !is_exhausted || self.apart.is_some() {
             Unlucky::CallAgain
         } else if bisects && members.len() > 1 && policy.waits_outages_out() {
-            Unlucky::TakeApart(Bisection::of(self.members.len(), self.counted(), reason))
+            let may_be_done = self.attempts > self.undone;
+            Unlucky::TakeApart(Bisection::of(self.members.len(), self.counted(), reason, may_be_done))
         } else {
             Unlucky::Exhausted
         }

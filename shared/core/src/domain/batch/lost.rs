@@ -30,10 +30,11 @@ impl Batch {
         let reason = Reason::new(WORKER_LOST);
         let apart = match &self.apart {
             None if self.counted() < max_attempts => return Lost::CallAgain,
-            None => Bisection::of(self.members.len(), self.counted(), &reason),
+            None => Bisection::of(self.members.len(), self.counted(), &reason, true),
             Some(apart) => {
                 let mut apart = Bisection::clone(apart);
                 // The part whose call was under way, if one was.
+                apart.unanswered();
                 apart.refused(&reason);
                 apart
             }

@@ -26,6 +26,7 @@ mod left;
 mod load;
 mod lost;
 mod omitted;
+mod outputs;
 mod pace;
 mod room;
 mod status;
@@ -47,6 +48,7 @@ pub use left::{Left, Positions};
 pub use load::{Load, MAX_MEMBERS};
 pub use lost::Lost;
 pub use omitted::{Omission, Omitted};
+pub use outputs::{ByPosition, OUTLIVES_MS, OutputPart};
 pub use pace::{Pace, next_look_ms};
 pub use room::{Limits, Room};
 pub use status::{Claim, FollowUp, Status};
@@ -97,6 +99,8 @@ pub struct Batch {
     pub apart: Option<Box<Bisection>>,
     /// What its calls were answered that failed.
     pub answers: Option<Box<Excerpts>>,
+    /// The parts in which the outputs of its members are kept.
+    pub outputs: Vec<OutputPart>,
     /// What is left of its pending follow-up, if some of it could not be done.
     pub left: Option<Box<Left>>,
     /// When its first candidates were written.
@@ -174,6 +178,7 @@ impl Batch {
             omitted: None,
             apart: None,
             answers: None,
+            outputs: Vec::new(),
             left: None,
             created_at: now,
             due: now.plus_ms(wait_ms + GRACE_MS),

@@ -1,17 +1,133 @@
 //! Answers are read as they are meant.
 
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
 use super::*;
 use crate::domain::RouteName;
+use crate::domain::outcome::Said;
+use crate::domain::output::Output;
 use crate::routes::Routes;
 use crate::routes::tests::GOOD;
 
 fn read(mapping: &str, answer: Result<Answer, NoAnswer>) -> Reply {
     let mapping: ResponseMapping = serde_saphyr::from_str(mapping).unwrap();
-    mapping.read(answer, &[TaskId::new("a"), TaskId::new("b")], &Otherwise::default(), false)
+    mapping.read(answer, &[TaskId::new("a"), TaskId::new("b")], &Otherwise::default(), false).reply
 }
 
 fn ok(body: &str) -> Result<Answer, NoAnswer> {
-    Ok(Answer { status: 200, retry_after_ms: None, body: body.as_bytes().to_vec() })
+    Ok(Answer { status: 200, body: body.as_bytes().to_vec(), ..Answer::default() })
+}
+
+/// What the best-known batch APIs answer, as their documentation has it.
+#[test]
+fn answers_of_the_worlds_batch_apis_are_read_as_they_are_meant() {
+    const CORPUS: &str = include_str!("../../../../../tests/corpus/apis.jsonl");
+    let cases: Vec<Value> = CORPUS.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(cases.len() >= 30);
+    for case in &cases {
+        let http = json!({ "url": "https://a.example/", "response": case["response"] });
+        let route = json!({ "name": "r", "target": "t", "downstream": { "http": http } });
+        let routes = Routes::parse(&json!({ "version": 1, "routes": [route] }).to_string());
+        let routes = routes.unwrap_or_else(|error| panic!("{}: {error}", case["api"]));
+        let answer = Answer {
+            status: serde_json::from_value(case["status"].clone()).unwrap(),
+            retry_after_ms: None,
+            headers: serde_json::from_value(case["headers"].clone()).unwrap(),
+            body: case["body"].as_str().unwrap().into(),
+            is_cut: false,
+        };
+        let members = ["a", "b"].map(TaskId::new);
+        let reply = routes.iter().next().unwrap().read(Ok(answer), &members, case["repeated"] == true).reply;
+        assert_eq!(in_words(reply), case["says"], "{}", case["api"]);
+    }
+}
+
+fn in_words(reply: Reply) -> Value {
+    let member = |said: Said| match said {
+        Said::Succeeded => "succeeded".to_owned(),
+        Said::Failed(reason) => format!("failed {reason}"),
+        Said::Retry { reason, .. } => format!("retry {reason}"),
+    };
+    match reply {
+        Reply::PerMember(said) => said.into_iter().map(|(id, said)| (id.to_string(), member(said))).collect(),
+        Reply::Refused(reason) => format!("refused {reason}").into(),
+        Reply::Unavailable(Failure { reason, retry_after_ms: Some(ms), .. }) => {
+            format!("unavailable {reason} {ms}").into()
+        }
+        Reply::Unavailable(Failure { reason, .. }) => format!("unavailable {reason}").into(),
+    }
+}
+
+#[test]
+fn a_mapping_that_contradicts_itself_is_refused() {
+    for (response, says) in [
+        ("{ results: body.r, failures: body.f, succeeded: ok }", "both `results` and `failures`"),
+        ("{ results: body.r }", "without `succeeded`"),
+        ("{ id: id }", "neither `results` nor `failures`"),
+        ("{ unmentioned: failed }", "neither `results` nor `failures`"),
+        ("{ failures: body.f, id: id, index: n }", "both `id` and `index`"),
+        ("{ ignore_body: true, format: text, all_succeeded: body }", "`ignore_body`"),
+        ("{ ignore_body: true, failures: body.f }", "`ignore_body`"),
+        ("{ format: xml }", "what became of the members?"),
+    ] {
+        let http = format!("{{ http: {{ url: 'https://a.example/', response: {response} }} }}");
+        let yaml = format!("version: 1\nroutes: [{{ name: r, target: t, downstream: {http} }}]");
+        let told = Routes::parse(&yaml).unwrap_err().to_string();
+        assert!(told.contains(says), "{response}: {told}");
+    }
+}
+
+#[test]
+fn xml_is_read_within_bounds() {
+    let read = |body: &str| {
+        Format::Xml.parse(body.as_bytes()).map(|data| -> Value { serde_json::from_str(&data.to_json()).unwrap() })
+    };
+    assert_eq!(
+        read("<s:a xmlns:s='urn:s' n='1'><b>x</b><b><c/></b> t <!-- no --></s:a>").unwrap(),
+        json!({ "a": { "@n": "1", "b": ["x", { "c": [""] }], "#text": "t" } })
+    );
+    for (body, why) in [
+        ("<a><b></a>".to_owned(), "answer_not_xml"),
+        ("<a><b>".to_owned(), "answer_cut"),
+        ("{}".to_owned(), "answer_not_xml"),
+        ("<!DOCTYPE html><html><br></html>".to_owned(), "answer_html"),
+        ("<!DOCTYPE a [<!ENTITY e 'x'>]><a>&e;</a>".to_owned(), "answer_not_xml"),
+        ("<a>".repeat(300) + &"</a>".repeat(300), "answer_not_xml"),
+        ("<a>".repeat(45_000) + &"</a>".repeat(45_000), "answer_not_xml"),
+        (format!("<a>{}</a>", "<b/>".repeat(150_000)), "answer_too_large"),
+    ] {
+        assert_eq!(read(&body).unwrap_err().as_str(), why, "{}", &body[..body.len().min(40)]);
+    }
+}
+
+#[test]
+fn a_member_that_is_settled_has_an_output_and_one_that_is_retried_has_none() {
+    let outputs = |mapping: &str, body: &str| -> Value {
+        let mapping: ResponseMapping = serde_saphyr::from_str(mapping).unwrap();
+        let members = ["a", "b", "c", "d"].map(TaskId::new);
+        let read = mapping.read(ok(body), &members, &Otherwise::default(), false);
+        let shown = |(id, output)| (id, serde_json::to_value::<Output>(output).unwrap());
+        read.outputs.into_iter().map(shown).map(|(id, json)| (id.to_string(), json)).collect()
+    };
+    let mapping = "{ results: body.rows, succeeded: ok, retryable: busy, output: 'number || why' }";
+    let rows = r#"[{"ok":1,"number":"N 7"},{"why":{"weight":[31]}},{"busy":1,"number":"N 8"},{"ok":1}]"#;
+    let kept = json!({ "a": "N 7", "b": { "weight": [31] } });
+    assert_eq!(outputs(mapping, &format!(r#"{{"rows":{rows}}}"#)), kept);
+    let failures = "{ failures: body, id: id, retryable: busy, output: why }";
+    assert_eq!(outputs(failures, r#"[{"id":"b","why":"heavy"}]"#), json!({ "b": "heavy" }));
+    let own = r#"{"results":[{"id":"a","status":"succeeded","output":"N 7"},{"id":"c","status":"retry","output":1},
+        {"id":"b","status":"failed","output":{"weight":[31]}},{"id":"d","status":"succeeded","output":null}]}"#;
+    assert_eq!(outputs("{}", own), kept);
+    assert_eq!(outputs("{ results: body.rows, succeeded: ok, output: number }", r#"{"rows":[{}]}"#), json!({}));
+}
+
+#[test]
+fn what_lambda_takes_for_no_failures_is_no_failure() {
+    for body in ["{}", " { } ", r#"{"batchItemFailures":null}"#, r#"{"batchItemFailures":[]}"#] {
+        assert_eq!(read("{}", ok(body)), said(Said::Succeeded, Said::Succeeded), "{body}");
+    }
 }
 
 fn said(a: Said, b: Said) -> Reply {
@@ -39,7 +155,7 @@ fn groupages_own_forms_need_no_mapping() {
 
 #[test]
 fn an_answer_that_says_two_things_of_one_member_is_not_believed() {
-    let by_id = r#"{ results: results, id: id, succeeded: "status == 'succeeded'" }"#;
+    let by_id = r#"{ results: body.results, id: id, succeeded: "status == 'succeeded'" }"#;
     for (mapping, second, believed) in [("{}", "succeeded", true), ("{}", "failed", false), (by_id, "failed", false)] {
         let one = |id: &str, status: &str| format!(r#"{{"id":"{id}","status":"{status}"}}"#);
         let entries = [one("a", "succeeded"), one("b", "succeeded"), one("a", second)].join(",");
@@ -76,10 +192,10 @@ fn the_entries_of_an_object_need_an_id() {
 
 #[test]
 fn an_answer_of_another_shape_is_read_by_its_mapping_in_order_or_by_id() {
-    let bulk = r#"{ results: items, succeeded: "index.status < `300`", reason: index.error.type }"#;
+    let bulk = r#"{ results: body.items, succeeded: "index.status < `300`", reason: index.error.type }"#;
     let answer = r#"{"items":[{"index":{"status":201}},{"index":{"status":400,"error":{"type":"mapper"}}}]}"#;
     assert_eq!(read(bulk, ok(answer)), said(Said::Succeeded, Said::Failed(Reason::new("mapper"))));
-    let by_id = r#"{ results: rows, id: key, succeeded: "ok", retryable: "busy" }"#;
+    let by_id = r#"{ results: body.rows, id: key, succeeded: "ok", retryable: "busy" }"#;
     let answer = r#"{"rows":[{"key":"b","ok":true},{"key":"a","ok":false,"busy":true}]}"#;
     assert_eq!(read(by_id, ok(answer)), said(Said::again(Reason::new("unspecified")), Said::Succeeded));
     assert!(matches!(read(bulk, ok(r#"{"items":[]}"#)), Reply::Unavailable { .. }), "of wrong length");
@@ -88,7 +204,8 @@ fn an_answer_of_another_shape_is_read_by_its_mapping_in_order_or_by_id() {
 #[test]
 fn a_member_that_asks_to_be_left_alone_is_asked_for_how_long_in_seconds() {
     let later = |asked_ms| Said::Retry { reason: Reason::new("busy"), asked_ms };
-    let mapped = r#"{ results: rows, succeeded: "ok", retryable: "why == 'busy'", reason: why, retry_after: wait }"#;
+    let mapped =
+        r#"{ results: body.rows, succeeded: "ok", retryable: "why == 'busy'", reason: why, retry_after: wait }"#;
     let asked = [("7", Some(7_000)), ("0.25", Some(250)), ("-1", None), ("1e300", None), ("null", None), ("[1]", None)];
     for (seconds, asked_ms) in asked {
         let answer = r#"{"rows":[{"ok":true},{"why":"busy","wait":N}]}"#.replace('N', seconds);
@@ -101,7 +218,7 @@ fn a_member_that_asks_to_be_left_alone_is_asked_for_how_long_in_seconds() {
 }
 
 fn status(status: u16) -> Result<Answer, NoAnswer> {
-    Ok(Answer { status, retry_after_ms: Some(5), body: Vec::new() })
+    Ok(Answer { status, retry_after_ms: Some(5), ..Answer::default() })
 }
 
 #[test]
@@ -123,7 +240,8 @@ fn statuses_decide_between_an_outage_and_a_refusal() {
 
 #[test]
 fn a_conflict_is_a_refusal_unless_an_earlier_call_of_its_key_may_be_done() {
-    let read = |otherwise: &Otherwise, may_be_done| ResponseMapping::OWN.read(status(409), &[], otherwise, may_be_done);
+    let read =
+        |otherwise: &Otherwise, may_be_done| ResponseMapping::OWN.read(status(409), &[], otherwise, may_be_done).reply;
     let (refused, usual) = (Reply::Refused(Reason::new("http_409")), Otherwise::default());
     let later = Failure { reason: Reason::new("http_409"), retry_after_ms: Some(5), fault: Fault::Conflict };
     assert_eq!([false, true].map(|may| read(&usual, may)), [refused.clone(), Reply::Unavailable(later)]);
@@ -144,13 +262,13 @@ fn an_answer_that_cannot_be_read_has_a_reason_of_its_kind_and_is_a_fault_of_the_
         (b"\xff\xfe{\0}\0", "answer_utf16"),
         (b"{\0}\0", "answer_utf16"),
     ] {
-        let answer = Ok(Answer { status: 200, retry_after_ms: None, body: body.to_vec() });
+        let answer = Ok(Answer { status: 200, body: body.to_vec(), ..Answer::default() });
         assert_eq!(at_fault(answer), (reason.to_owned(), Fault::Settings));
         assert!(Reason::new(reason).remedy().is_some());
     }
     assert_eq!(at_fault(Err(NoAnswer::TooLarge)), ("answer_too_large".to_owned(), Fault::Settings));
     let dense = format!("[{}1]", "1,".repeat(100_000));
-    let Reply::Unavailable(failure) = read("{ results: '@' }", ok(&dense)) else { panic!("it is read") };
+    let Reply::Unavailable(failure) = read("{ results: body }", ok(&dense)) else { panic!("it is read") };
     assert_eq!((failure.reason.as_str(), failure.fault), ("answer_too_large", Fault::Settings));
     for (body, reason) in
         [("\n<!DOCTYPE HTML><title>Sign in</title>", "answer_html"), (r#"{"results":["#, "answer_cut")]
@@ -174,7 +292,7 @@ fn a_route_may_say_otherwise_of_statuses() {
     let routes = Routes::parse(&with("{ on: [404], never: [501, 403], give_up_after_s: 60 }")).unwrap();
     let route = routes.get(&RouteName::new("parcels")).unwrap();
     assert_eq!((route.retry.give_up_ms, route.retry.longest_pause_ms), (60_000, 900_000));
-    let is_outage = |answer| matches!(route.read(status(answer), &[], false), Reply::Unavailable(_));
+    let is_outage = |answer| matches!(route.read(status(answer), &[], false).reply, Reply::Unavailable(_));
     assert_eq!([404, 501, 403, 503, 422].map(is_outage), [true, false, false, true, false]);
     let error = Routes::parse(&with("{ on: [404], never: [404] }")).unwrap_err();
     assert!(error.what.contains("404 in `on` and in `never`"), "{error}");

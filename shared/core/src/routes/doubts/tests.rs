@@ -39,9 +39,14 @@ fn a_comparison_that_cannot_be_meant_is_told_with_what_to_write() {
         let [(field, what)] = &found[..] else { panic!("{when}: {found:?}") };
         assert!(field == "when" && what.contains(told), "{what}");
     }
-    for fine in
-        [r#""type == 'parcel'""#, r#""weight > `5`""#, r#"'"a b" == c'"#, r#""a == b""#, r#""to_string(n) == '5'""#]
-    {
+    for fine in [
+        r#""headers.code == '469'""#,
+        r#""type == 'parcel'""#,
+        r#""weight > `5`""#,
+        r#"'"a b" == c'"#,
+        r#""a == b""#,
+        r#""to_string(n) == '5'""#,
+    ] {
         assert_eq!(of_one(&format!("when: {fine}")), [], "{fine}");
     }
 }
@@ -160,12 +165,30 @@ fn a_batch_that_is_larger_than_a_message_is_told() {
 fn how_to_read_an_answer_that_nobody_waits_for_is_told() {
     let of =
         |lambda: &str| doubts(&format!("  - name: a\n    target: t\n    downstream: {{ lambda: {{ {lambda} }} }}\n"));
-    for response in ["{ results: r, succeeded: ok }", "{ ignore_body: true }"] {
+    for response in ["{ results: body.r, succeeded: ok }", "{ ignore_body: true }"] {
         let [(_, field, what)] = &of(&format!("function: f, mode: async, response: {response}"))[..] else { panic!() };
         assert!(field == "downstream.lambda.response" && what.contains("`mode`"), "{what}");
         assert_eq!(of(&format!("function: f, response: {response}")), []);
     }
     assert_eq!(of("function: f, mode: async"), []);
+}
+
+#[test]
+fn an_expression_that_looks_past_the_answer_is_told() {
+    let of = |response: &str| {
+        let http = format!("{{ http: {{ url: 'https://a.example/', response: {{ {response} }} }} }}");
+        doubts(&format!("  - name: a\n    target: t\n    downstream: {http}\n"))
+    };
+    for (response, field, says) in [
+        ("results: items, succeeded: ok", "results", "`body.NAME`"),
+        ("all_succeeded: '!body.errors'", "all_succeeded", "`!(a.b)`"),
+        ("failures: body.f, id: id, retryable: \"code == '7'\"", "retryable", "`7`"),
+    ] {
+        let [(_, of, what)] = &of(response)[..] else { panic!("{response}") };
+        assert!(*of == format!("downstream.http.response.{field}") && what.contains(says), "{response}: {what}");
+    }
+    assert_eq!(of("all_succeeded: '`true`'"), []);
+    assert_eq!(of("results: body.items, succeeded: '!(error.code)', id: '@'"), []);
 }
 
 #[test]

@@ -1,22 +1,26 @@
-//! What an address or a header carries of its batch: `{target}` and `{batch}`.
+//! The parts of an address or a header that come from its batch and the route's secrets: `{target}`, `{batch}` and
+//! `{secrets.NAME}`.
 //!
 //! A Target is text that a task brought along. So it is percent-encoded, whatever it holds, and stays inside the one
 //! segment of the path, or the one value of the query or header, where the route put it. It can change neither scheme,
 //! nor host, nor the rest of the path. A Target that is a dot segment cannot be encoded so, and makes no call.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use url::{Position, Url};
 
 use crate::domain::id::{BatchId, Target};
+use crate::routes::template::IN_URL;
 
-/// What a URL's part may hold as it is: RFC 3986's unreserved characters.
-const IN_URL: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// What a header's value does not hold as it is. Characters beyond ASCII are encoded in any case.
 const NOT_IN_HEADER: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
+
+/// Begins the name of a secret in braces.
+const SECRETS: &str = "secrets.";
 
 /// What is filled in.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +29,19 @@ pub struct Filling<'a> {
     pub batch: &'a BatchId,
     /// For `{target}`: what the batch's tasks are grouped by.
     pub target: &'a Target,
+    /// The values for `{secrets.NAME}`, by their names.
+    pub secrets: &'a BTreeMap<String, String>,
+}
+
+impl<'a> Filling<'a> {
+    /// Returns what a name in braces stands for.
+    fn value(self, name: &str) -> Option<&'a str> {
+        match name {
+            "batch" => Some(self.batch.as_str()),
+            "target" => Some(self.target.value()),
+            _ => self.secrets.get(name.strip_prefix(SECRETS)?).map(String::as_str),
+        }
+    }
 }
 
 /// The Target would be `.` or `..` in the path, which no encoding keeps from being climbed by.
@@ -51,17 +68,16 @@ impl Address {
     /// # Errors
     /// [`Unfillable`].
     pub fn filled(&self, with: Filling<'_>) -> Result<Url, Unfillable> {
-        let encoded = |text: &str| utf8_percent_encode(text, IN_URL).to_string();
-        let (batch, target) = (encoded(with.batch.as_str()), encoded(with.target.value()));
+        let fill_in = |text: &str| fill(text, |name| with.value(name).map(in_url));
         let path = self.0.split(['?', '#']).next().unwrap_or_default();
         let climbs = |segment: &str| {
-            let filled = fill(segment, &batch, &target);
+            let filled = fill_in(segment);
             filled != segment && matches!(filled.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
         };
         if path.split(['/', '\\']).any(climbs) {
             return Err(Unfillable);
         }
-        let url = Url::parse(&fill(&self.0, &batch, &target)).map_err(|_| Unfillable)?;
+        let url = Url::parse(&fill_in(&self.0)).map_err(|_| Unfillable)?;
         // It holds by what was said so far; a URL's grammar is large enough to look twice.
         let is_same = |other: &Url| {
             let of = |url: &Url| (url[..Position::BeforePath].to_owned(), url.path().matches('/').count());
@@ -71,43 +87,55 @@ impl Address {
     }
 }
 
-/// A header's value in one call.
+/// Encodes what a URL carries of a value.
+pub fn in_url(value: &str) -> String {
+    utf8_percent_encode(value, IN_URL).to_string()
+}
+
+/// A header's value in one call. A secret is sent as it is, so that its form is the downstream's own.
 pub fn header(text: &str, with: Filling<'_>) -> String {
-    let encoded = |text: &str| utf8_percent_encode(text, NOT_IN_HEADER).to_string();
-    fill(text, &encoded(with.batch.as_str()), &encoded(with.target.value()))
+    let encoded = |value: &str| utf8_percent_encode(value, NOT_IN_HEADER).to_string();
+    fill(text, |name| {
+        let value = with.value(name)?;
+        Some(if name.starts_with(SECRETS) { value.to_owned() } else { encoded(value) })
+    })
 }
 
 /// A name in braces that stands for nothing: it is sent as it is.
 pub(in crate::routes) fn unknown(text: &str) -> Option<&str> {
-    let mut rest = text;
-    while let Some((_, after)) = rest.split_once('{') {
-        let (name, _) = after.split_once('}')?;
-        let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-        if is_name && !matches!(name, "batch" | "target") {
-            return Some(name);
-        }
-        rest = after;
-    }
-    None
+    let is_word = |name: &&str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    placeholders(text).find(|name| !name.is_empty() && is_word(name) && !matches!(*name, "batch" | "target"))
+}
+
+/// Lists what stands in braces.
+pub(super) fn placeholders(text: &str) -> impl Iterator<Item = &str> {
+    text.split('{').skip(1).filter_map(|after| Some(after.split_once('}')?.0))
 }
 
 /// Fills in from the left; what was filled in is not looked at again.
-fn fill(text: &str, batch: &str, target: &str) -> String {
+fn fill(text: &str, value: impl Fn(&str) -> Option<String>) -> String {
     let (mut filled, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find('{') {
         let (before, from) = rest.split_at(at);
         filled.push_str(before);
-        let known = [("{batch}", batch), ("{target}", target)];
-        let found = known.into_iter().find_map(|(name, value)| Some((value, from.strip_prefix(name)?)));
-        let (value, after) = found.unwrap_or_else(|| from.split_at(1));
-        filled.push_str(value);
-        rest = after;
+        let name = from[1..].split_once('}').map_or("", |(name, _)| name);
+        rest = match value(name) {
+            Some(value) => {
+                filled.push_str(&value);
+                &from[name.len() + 2..]
+            }
+            None => {
+                filled.push('{');
+                &from[1..]
+            }
+        };
     }
     filled + rest
 }
 
 fn parsed(written: &str, value: &str) -> Result<Url, url::ParseError> {
-    Url::parse(&fill(written, value, value))
+    let is_known = |name: &str| matches!(name, "batch" | "target") || name.starts_with(SECRETS);
+    Url::parse(&fill(written, |name| is_known(name).then(|| value.to_owned())))
 }
 
 impl<'de> Deserialize<'de> for Address {
@@ -120,7 +148,8 @@ impl<'de> Deserialize<'de> for Address {
         }
         if one[..Position::BeforePath] != other[..Position::BeforePath] || one.fragment() != other.fragment() {
             let what = "may stand in its path and query only: every call goes to the same host";
-            return Err(de::Error::custom(format!("in `{written}`, `{{target}}` and `{{batch}}` {what}")));
+            let names = "`{target}`, `{batch}` and `{secrets.NAME}`";
+            return Err(de::Error::custom(format!("in `{written}`, {names} {what}")));
         }
         Ok(Self(written))
     }
@@ -154,7 +183,9 @@ mod tests {
 
     fn filled(written: &str, target: &str) -> Result<String, Unfillable> {
         let (batch, target) = (BatchId::new("b1.1-2"), Target::of(&RouteName::new("r"), target));
-        address(written).unwrap().filled(Filling { batch: &batch, target: &target }).map(String::from)
+        let secrets = BTreeMap::from([("key".to_owned(), "a b/..".to_owned())]);
+        let with = Filling { batch: &batch, target: &target, secrets: &secrets };
+        address(written).unwrap().filled(with).map(String::from)
     }
 
     #[test]
@@ -172,6 +203,8 @@ mod tests {
             ("https://a.example/{target}", "/evil.example", "https://a.example/%2Fevil.example"),
             ("https://a.example/{target}", "{batch}", "https://a.example/%7Bbatch%7D"),
             ("https://a.example/x", "..", "https://a.example/x"),
+            ("https://a.example/{secrets.key}?k={secrets.key}", "t", "https://a.example/a%20b%2F..?k=a%20b%2F.."),
+            ("https://a.example/?t={target}", "{secrets.key}", "https://a.example/?t=%7Bsecrets.key%7D"),
         ] {
             assert_eq!(filled(written, target).as_deref(), Ok(url), "{written} with {target}");
         }
@@ -199,6 +232,8 @@ mod tests {
             "https://{target}@a.example/",
             "https://a.example:{batch}/",
             "https://a.example/#{target}",
+            "https://{secrets.key}.example/",
+            "https://{secrets.key}@a.example/",
             "{target}://a.example/",
             "ftp://a.example/{target}",
         ] {
@@ -211,8 +246,10 @@ mod tests {
     #[test]
     fn a_header_holds_no_line_feed_and_says_what_it_was() {
         let (batch, target) = (BatchId::new("b1"), Target::of(&RouteName::new("r"), "a b%\r\nX-Evil: é"));
-        let with = Filling { batch: &batch, target: &target };
+        let secrets = BTreeMap::from([("key".to_owned(), "a %{batch}".to_owned())]);
+        let with = Filling { batch: &batch, target: &target, secrets: &secrets };
         assert_eq!(header("{batch}/{target}/{other}", with), "b1/a%20b%25%0D%0AX-Evil:%20%C3%A9/{other}");
+        assert_eq!(header("Key {secrets.key}{secrets.other}", with), "Key a %{batch}{secrets.other}");
         assert!(http::HeaderValue::from_str(&header("{target}", with)).is_ok());
     }
 

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use super::filled::Address;
+use super::auth::{Auth, Tls};
+use super::filled::{Address, placeholders};
 use super::kind::{Kind, Timeout, default_timeout};
+use super::secret::{Secret, SecretName};
 use crate::routes::answer::ResponseMapping;
 use crate::routes::template::Template;
 
@@ -15,15 +17,22 @@ use crate::routes::template::Template;
 #[serde(deny_unknown_fields)]
 pub struct Http {
     /// An absolute `http` or `https` URL. In its path and query, `{target}` stands for what the batch's tasks are
-    /// grouped by, and `{batch}` for the batch's id.
+    /// grouped by, `{batch}` for the batch's id, and `{secrets.NAME}` for one of `secrets`.
     pub url: Address,
     /// The HTTP method.
     #[serde(default)]
     pub method: Method,
-    /// Headers beside `Content-Type: application/json`, which may be overridden, and Groupage's own. `{target}` and
-    /// `{batch}` stand for the same as in `url`.
+    /// Headers beside `Content-Type: application/json`, which may be overridden, and Groupage's own. `{target}`,
+    /// `{batch}` and `{secrets.NAME}` stand for the same as in `url`.
     #[serde(default, deserialize_with = "headers")]
     pub headers: BTreeMap<String, HeaderValue>,
+    /// Secrets by the names that `url` and `headers` give them.
+    #[serde(default)]
+    pub secrets: BTreeMap<SecretName, Secret>,
+    /// The proof of who makes the call. Absent: whatever its headers hold.
+    pub auth: Option<Box<Auth>>,
+    /// The certificates of its connections. Absent: the machine's own authorities, and no client certificate.
+    pub tls: Option<Box<Tls>>,
     /// How long one call may take, in milliseconds.
     #[serde(default = "default_timeout")]
     timeout_ms: Timeout,
@@ -46,6 +55,19 @@ pub enum Method {
     Post,
     Put,
     Patch,
+    Delete,
+}
+
+impl Method {
+    /// Returns the method as a request says it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
 }
 
 /// How a body is compressed; its name is that of `Content-Encoding`.
@@ -94,20 +116,32 @@ impl HeaderValue {
     }
 }
 
-/// Where a secret is kept. Its value never reaches a log, an error or a notification.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Secret {
-    /// In this environment variable of the batch-handler.
-    Env(String),
-    /// In AWS Secrets Manager: the secret's name or ARN. The function's role must be allowed to read it.
-    SecretsManager(String),
-}
-
 impl Http {
-    /// The secrets that its headers carry, each with its header.
-    pub fn secrets(&self) -> impl Iterator<Item = (&str, &Secret)> {
-        self.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.secret()?)))
+    /// Lists the secrets that a call needs, each with its field.
+    pub fn secrets(&self) -> impl Iterator<Item = (String, &Secret)> {
+        let headers =
+            self.headers.iter().filter_map(|(name, value)| Some((format!("headers.{name}"), value.secret()?)));
+        let named = self.secrets.iter().map(|(name, secret)| (format!("secrets.{}", name.as_str()), secret));
+        let proofs = self
+            .auth
+            .as_deref()
+            .and_then(Auth::secret)
+            .into_iter()
+            .chain(self.tls.iter().flat_map(|tls| tls.secrets()));
+        headers.chain(named).chain(proofs.map(|(field, secret)| (field.to_owned(), secret)))
+    }
+
+    /// Returns the first `{secrets.NAME}` of its URL and headers that `secrets` does not have.
+    pub(in crate::routes) fn unknown_secret(&self) -> Option<&str> {
+        let texts = self.headers.values().filter_map(|value| match value {
+            HeaderValue::Text(text) => Some(text.as_str()),
+            HeaderValue::Secret { .. } => None,
+        });
+        let mut named = texts.chain([self.url.as_str()]).flat_map(placeholders);
+        named.find_map(|name| {
+            let name = name.strip_prefix("secrets.")?;
+            (!self.secrets.keys().any(|known| known.as_str() == name)).then_some(name)
+        })
     }
 
     /// A header of it that is between two machines and not between a client and its server, if it has one.
@@ -135,7 +169,7 @@ impl Kind for Http {
     }
 
     fn needs_aws(&self) -> bool {
-        false
+        matches!(self.auth.as_deref(), Some(Auth::Sigv4(_)))
     }
 }
 

@@ -23,8 +23,7 @@ pub struct Lambda {
     #[serde(default = "default_timeout")]
     timeout_ms: Timeout,
     /// How to read the answer, if it is not in one of Groupage's own forms. Only for `mode: sync`.
-    #[serde(default)]
-    pub response: ResponseMapping,
+    pub response: Option<ResponseMapping>,
 }
 
 /// Whether a function's result is waited for.
@@ -41,7 +40,7 @@ pub enum Mode {
 impl Lambda {
     /// Whether it says how to read an answer for which nobody waits.
     pub fn ignores_response(&self) -> bool {
-        self.mode == Mode::Async && !self.response.is_own()
+        self.mode == Mode::Async && self.response.is_some()
     }
 }
 
@@ -60,7 +59,7 @@ impl Kind for Lambda {
 
     fn response(&self) -> &ResponseMapping {
         match self.mode {
-            Mode::Sync => &self.response,
+            Mode::Sync => self.response.as_ref().unwrap_or(&ResponseMapping::OWN),
             // It has none.
             Mode::Async => &ResponseMapping::OWN,
         }

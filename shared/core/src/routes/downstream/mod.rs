@@ -3,24 +3,28 @@
 //! Everything that the core asks of a kind of downstream is a question of `Kind`, and most have an answer that fits
 //! most kinds. A new kind is a file here, a variant of [`Downstream`], and the adapter that calls it.
 
+mod auth;
 mod eventbridge;
 mod filled;
 mod http;
 mod kind;
 mod lambda;
 mod named;
+mod secret;
 mod sqs;
 mod step_functions;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+pub use self::auth::{Auth, ClientCertificate, ClientIn, Oauth2, Sigv4, StandardWebhooks, Tls};
 pub use self::eventbridge::EventBridge;
 pub(super) use self::filled::unknown;
-pub use self::filled::{Address, Filling, Unfillable, header};
-pub use self::http::{Compression, HeaderValue, Http, Method, Secret};
+pub use self::filled::{Address, Filling, Unfillable, header, in_url};
+pub use self::http::{Compression, HeaderValue, Http, Method};
 use self::kind::Kind;
 pub use self::lambda::{Lambda, Mode};
+pub use self::secret::{Secret, SecretName};
 pub use self::sqs::Sqs;
 pub use self::step_functions::StepFunctions;
 use super::answer::ResponseMapping;

@@ -79,7 +79,8 @@ impl<S: Tasks + Lanes + Trackers + Streams, Q: Outbox, E: Env> Ordering<'_, S, Q
 fn notice(queued: &Queued, notify: &Notify, passed: &PassedOver) -> Option<(Turn, (Timestamp, Outgoing))> {
     let failure = Failure { reason: predecessor_failed(), attempts: 0 };
     let Candidate { id: task, round, .. } = &queued.candidate;
-    let settled = notice::Settled { task, target: &queued.target, batch: None, round: *round, superseded_by: None };
+    let settled =
+        notice::Settled { task, target: &queued.target, batch: None, round: *round, superseded_by: None, output: None };
     let event = notice::of_task(settled, Some(&failure), passed.at);
     let to = || Destination::Notification(notify.failure.clone());
     (notify.failure != NotificationQueue::None)

@@ -12,6 +12,7 @@ use super::admit::gates;
 use super::{CONCURRENCY, Error};
 use crate::domain::batch::Status;
 use crate::domain::gate::{Limits, Scope};
+use crate::domain::output::Output;
 use crate::domain::task;
 use crate::domain::why::{Seen, Why};
 use crate::domain::{Batch, BatchId, Candidate, Failed, Gate, Lane, Lock, Shard, Target, Task, TaskId};
@@ -50,6 +51,8 @@ pub struct OneTask {
     pub target: Option<Target>,
     /// The batch that it is or was in.
     pub batch: Option<Batch>,
+    /// The output that its downstream gave.
+    pub output: Option<Output>,
     /// Its lane, while it waits for its turn.
     pub lane: Option<Lane>,
     /// What it waits for; `None` once it is settled.
@@ -155,7 +158,11 @@ impl<S: Tasks + Failures + Batches + Locks + Gates + Lanes, E: Env> Looking<'_, 
             },
             task::Status::Succeeded { .. } | task::Status::Failed { .. } => None,
         };
-        Ok(Some(OneTask { task, failed, target, batch, lane, why }))
+        let output = match &batch {
+            Some(batch) => self.store.output(batch, id).await?,
+            None => None,
+        };
+        Ok(Some(OneTask { task, failed, target, batch, output, lane, why }))
     }
 }
 

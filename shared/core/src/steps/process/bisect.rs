@@ -40,11 +40,14 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             let part = apart.calling().cloned().unwrap_or_default();
             let key = bisection::key(&batch.id, &part);
             let members = batch.members.get(part).unwrap_or_default();
-            let answered = self.call_part(claimed, &key, members, &in_trouble).await?;
-            batch = batch.answered(answered.excerpt);
+            let answered = self.call_part(claimed, &key, members, &in_trouble, apart.may_be_done()).await?;
+            batch = self.keep(batch.answered(answered.excerpt), answered.outputs).await?;
             // The route's breaker may hear of a failure on another Target.
             let failed_before = in_trouble.contains(&route.pause_scope(&batch.target));
             let waits = route.retry.waits_outages_out().then_some(failed_before);
+            if answered.may_be_done {
+                apart.unanswered();
+            }
             failed = note_answer(&mut apart, &batch, answered.reply, answered.class, answered.is_halved, waits);
             // The last answer is recorded with the outcome.
             if !apart.is_over() {
@@ -53,7 +56,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         }
         if apart.is_over() {
             let said = Reply::PerMember(apart.finished(&batch.members));
-            return Ok(Called { batch, reply: Some((said, FailureClass::unobserved(self.env.now()))) });
+            let reply = Some((said, FailureClass::unobserved(self.env.now())));
+            return Ok(Called { batch, reply });
         }
         Ok(Called { batch: Batch { apart: Some(Box::new(apart)), ..batch }, reply: failed })
     }

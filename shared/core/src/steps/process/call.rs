@@ -13,7 +13,8 @@ use super::stage::{Called, Claimed, Stage};
 use crate::domain::answer::{Excerpt, is_oversized};
 use crate::domain::batch::bisection::Bisection;
 use crate::domain::gate::{FailureClass, Scope};
-use crate::domain::outcome::{Failure, Fault, Reason, Reply, Said};
+use crate::domain::outcome::{Failure, Fault, Reading, Reason, Reply, Said};
+use crate::domain::output::Outputs;
 use crate::domain::trace::{CallOf, CallTrace};
 use crate::domain::{Batch, BatchId, Member, TaskId};
 use crate::ports::{Answer, Call, Downstream, Env, Outbox, Store};
@@ -22,12 +23,16 @@ use crate::routes::{Item, OnReject, Route, Unmade};
 /// The result of the call of one part.
 pub(super) struct Answered {
     pub(super) reply: Reply,
+    /// The outputs of members that it settles.
+    pub(super) outputs: Outputs,
     /// What is kept of an answer that says why the call failed.
     pub(super) excerpt: Option<(Reason, Excerpt)>,
     /// What it means to the batch, if it failed for a reason that says nothing about the tasks.
     pub(super) class: FailureClass,
     /// Whether the halves of what was refused are called.
     pub(super) is_halved: bool,
+    /// Whether it may have been carried out, although no answer says so.
+    pub(super) may_be_done: bool,
 }
 
 /// The parts of one call.
@@ -47,15 +52,18 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let mut called = match &batch.apart {
             Some(apart) => self.take_apart(claimed, Bisection::clone(apart), in_trouble.clone()).await?,
             None => {
-                let answered = self.call_part(claimed, &batch.id, &batch.members, in_trouble).await?;
+                let may_be_done = batch.may_be_done();
+                let answered = self.call_part(claimed, &batch.id, &batch.members, in_trouble, may_be_done).await?;
                 match answered.reply {
                     Reply::Refused(reason) if answered.is_halved && batch.members.len() > 1 => {
                         let before = batch.counted().saturating_sub(1);
-                        let apart = Bisection::of(batch.members.len(), before, &reason);
+                        let may_be_done = may_be_done || answered.may_be_done;
+                        let apart = Bisection::of(batch.members.len(), before, &reason, may_be_done);
                         self.take_apart(claimed, apart, Vec::new()).await?
                     }
                     reply @ (Reply::PerMember(_) | Reply::Refused(_) | Reply::Unavailable(_)) => {
                         let batch = batch.clone().answered(answered.excerpt);
+                        let batch = self.keep(batch, answered.outputs).await?;
                         Called { batch, reply: Some((reply, answered.class)) }
                     }
                 }
@@ -69,20 +77,23 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         Ok(called)
     }
 
-    /// Makes one call, and tells the breaker. A connection that breaks is not tried again: the downstream may have done
-    /// the work, so a repeat is an attempt of its own.
+    /// Makes one call, and tells the breaker. Says of an earlier call of these members that it `may_be_done`. A
+    /// connection that breaks is not tried again: the downstream may have done the work, so a repeat is an attempt of
+    /// its own.
     pub(super) async fn call_part(
         &self,
         claimed: &Claimed,
         key: &BatchId,
         members: &[Member],
         in_trouble: &[Scope],
+        may_be_done: bool,
     ) -> Stage<Answered> {
         let (batch, route) = (&claimed.batch, self.route(&claimed.batch)?);
         let Made { items, broken, body } = self.make(claimed, route, key, members).await;
         let ids: Vec<TaskId> = items.iter().map(|item| TaskId::new(item.id)).collect();
         let uncalled = |reply, is_halved| {
-            Ok(Answered { reply, excerpt: None, class: FailureClass::unobserved(self.env.now()), is_halved })
+            let (class, outputs) = (FailureClass::unobserved(self.env.now()), Outputs::new());
+            Ok(Answered { reply, outputs, excerpt: None, class, is_halved, may_be_done: false })
         };
         let body = match body {
             _ if ids.is_empty() => return uncalled(Reply::PerMember(broken), false),
@@ -93,7 +104,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let answer = self.downstream.call(&self.request(claimed, route, key, &ids, body)).await;
         let excerpt = answer.as_ref().ok().map(Answer::excerpt);
         let is_oversized = is_oversized(&answer);
-        let mut reply = route.read(answer, &ids, *key == batch.id && batch.may_be_done());
+        let Reading { mut reply, outputs } = self.env.compute(|| route.read(answer, &ids, may_be_done));
+        let is_unsure = matches!(&reply, Reply::Unavailable(failure) if !failure.is_undone());
         let class = self.tell_breaker(route, batch, key, &reply, in_trouble).await;
         let reason = match &mut reply {
             Reply::PerMember(said) => {
@@ -110,7 +122,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             reply = Reply::Refused(reason.clone());
         }
         let is_halved = is_oversized || route.on_reject == OnReject::Bisect;
-        Ok(Answered { reply, excerpt: reason.zip(excerpt), class, is_halved })
+        let excerpt = reason.zip(excerpt);
+        Ok(Answered { reply, outputs, excerpt, class, is_halved, may_be_done: is_unsure })
     }
 
     /// Makes the body, in the turn of its route.

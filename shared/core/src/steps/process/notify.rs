@@ -6,46 +6,74 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::future::{self, Either};
 
 use super::Processor;
-use crate::domain::Timestamp;
-use crate::domain::batch::{Batch, Member, Positions};
+use crate::domain::batch::{Batch, ByPosition, Member, Positions};
 use crate::domain::gate::{Event, OutboxEntry, Scope, Sent};
 use crate::domain::notice::{self, Failure, NotificationQueue, of_outage};
 use crate::domain::outcome::{Exception, Results};
 use crate::domain::trace::Traces;
-use crate::ports::{Destination, Downstream, Env, Error, Outbox, Outgoing, Store};
+use crate::domain::{TaskId, Timestamp};
+use crate::ports::{Batches, Destination, Downstream, Env, Error, Outbox, Outgoing, Store};
 use crate::routes::{Notify, Route};
 use crate::steps;
 use crate::steps::notices::{About, Notified, Refused, send_notices};
+
+/// Returns the queue for the notice of a member, if it settles and anybody is told.
+pub(super) fn queue_of<'n>(notify: &'n Notify, results: &Results, task: &TaskId) -> Option<&'n NotificationQueue> {
+    let queue = match results.get(task) {
+        None => &notify.success,
+        Some(Exception::Failed { .. }) => &notify.failure,
+        Some(Exception::Returned { .. }) => return None,
+    };
+    (*queue != NotificationQueue::None).then_some(queue)
+}
+
+/// Reads the outputs of those of these members of whom anybody is told.
+pub(super) async fn outputs_of(
+    store: &impl Batches,
+    notify: &Notify,
+    (batch, results): (&Batch, &Results),
+    of: &Positions,
+) -> Result<ByPosition, Error> {
+    let is_told = |position: usize| {
+        let member = batch.members.get(position).filter(|_| of.contain(position));
+        member.is_some_and(|member| queue_of(notify, results, &member.id).is_some())
+    };
+    let parts: Vec<_> = batch.outputs.iter().filter(|part| part.of.iter().any(is_told)).cloned().collect();
+    if parts.is_empty() { Ok(ByPosition::new()) } else { store.outputs(&batch.id, &parts).await }
+}
 
 /// A notice of each of these members that settles, if anybody wants to be told. It belongs to its member's trace, if
 /// that is among these.
 pub(super) fn of_members(
     notify: &Notify,
     (batch, results, at): (&Batch, &Results, Timestamp),
+    outputs: &ByPosition,
     traces: &Traces,
     of: &Positions,
 ) -> Vec<About> {
-    let notice = |position: usize, queue: &NotificationQueue, failure: Option<&Failure>| {
+    let notice = |position: usize| {
         let Member { id: task, round } = batch.members.get(position)?;
-        let (target, superseded_by) = (&batch.target, batch.superseded_by(position));
-        let settled = notice::Settled { task, target, batch: Some(&batch.id), round: *round, superseded_by };
-        let at = batch.omission(position).map_or(at, |omission| omission.at);
-        let event = notice::of_task(settled, failure, at);
-        let wanted = *queue != NotificationQueue::None;
-        let message = || Outgoing::json(Destination::Notification(queue.clone()), &event, 0);
-        wanted.then(|| (vec![position], message().traced(traces.get(task).copied())))
-    };
-    let members = batch.members.iter().enumerate().filter(|(position, _)| of.contain(*position));
-    members
-        .filter_map(|(position, member)| match results.get(&member.id) {
-            None => notice(position, &notify.success, None),
+        let queue = queue_of(notify, results, task)?;
+        let failure = match results.get(task) {
             Some(Exception::Failed { reason, attempts }) => {
-                let failure = Failure { reason: reason.clone(), attempts: *attempts };
-                notice(position, &notify.failure, Some(&failure))
+                Some(Failure { reason: reason.clone(), attempts: *attempts })
             }
-            Some(Exception::Returned { .. }) => None,
-        })
-        .collect()
+            Some(Exception::Returned { .. }) | None => None,
+        };
+        let settled = notice::Settled {
+            task,
+            target: &batch.target,
+            batch: Some(&batch.id),
+            round: *round,
+            superseded_by: batch.superseded_by(position),
+            output: outputs.get(&position),
+        };
+        let at = batch.omission(position).map_or(at, |omission| omission.at);
+        let event = notice::of_task(settled, failure.as_ref(), at);
+        let message = Outgoing::json(Destination::Notification(queue.clone()), &event, 0);
+        Some((vec![position], message.traced(traces.get(task).copied())))
+    };
+    of.iter().filter_map(notice).collect()
 }
 
 /// Which notices of outages were refused.

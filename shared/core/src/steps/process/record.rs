@@ -5,21 +5,26 @@
 
 use std::collections::BTreeMap;
 
+use futures::{StreamExt, TryStreamExt, stream};
+
 use super::Processor;
 use super::stage::{Called, Claimed, Members, Outcome, Recorded, Stage, Stop, members};
 use crate::domain::batch::{Assumes, Batch, Duty, Member, Unlucky};
 use crate::domain::gate::FailureClass;
 use crate::domain::outcome::{self, Attempted, Failure, Reason, Reply, Results, Said, judge, results};
+use crate::domain::output::Outputs;
 use crate::domain::retry::between;
 use crate::domain::task::{payload_bytes, traces};
 use crate::domain::{Retryable, Revision, TaskId, Timestamp};
-use crate::ports::{Downstream, Env, Outbox, Store, Stored};
+use crate::ports::{self, Downstream, Env, Outbox, Store, Stored};
 use crate::routes::{OnReject, Route};
 use crate::steps::admit::{Away, Wait};
 use crate::steps::{Error, let_others_go_first};
 
 /// So often a write of a claimed batch is tried again that got no answer.
 const TRIES: u32 = 6;
+/// Parts of outputs that are written at once, at most.
+const PARTS_IN_FLIGHT: usize = 4;
 
 impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// Records what a claim's calls came to.
@@ -133,17 +138,36 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         })
     }
 
-    /// Writes a batch. Tries again for a moment if there is no answer: a claim without its call, or a call without its
-    /// outcome, costs an attempt.
+    /// Keeps outputs, for the next write of the batch to name them.
+    pub(super) async fn keep(&self, mut batch: Batch, outputs: Outputs) -> Result<Batch, Error> {
+        let (parts, now) = (batch.parts_of(outputs), self.env.now());
+        let id = &batch.id;
+        let keep = |part, kept| self.persist(move || self.store.keep_outputs(id, part, kept, now));
+        let keeping: Vec<_> = parts.iter().map(|(part, kept)| keep(part, kept)).collect();
+        stream::iter(keeping).buffer_unordered(PARTS_IN_FLIGHT).try_collect::<()>().await?;
+        batch.outputs.extend(parts.into_iter().map(|(part, _)| part));
+        Ok(batch)
+    }
+
+    /// Writes a batch.
     pub(super) async fn put(&self, batch: &Batch, revision: Revision) -> Result<Stored, Error> {
+        self.persist(|| self.store.store(batch, Assumes::At(revision))).await
+    }
+
+    /// Writes, and tries again for a moment if there is no answer: a claim without its call, or a call without its
+    /// outcome, costs an attempt.
+    async fn persist<T, F>(&self, write: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = ports::Result<T>> + Send,
+    {
         let mut tries = 0;
         loop {
-            match self.store.store(batch, Assumes::At(revision)).await {
+            match write().await {
                 Err(error) if tries < TRIES && error.retryable() == Retryable::Yes => {
                     let_others_go_first(self.env, tries).await;
                     tries += 1;
                 }
-                stored => return Ok(stored?),
+                written => return Ok(written?),
             }
         }
     }

@@ -12,12 +12,12 @@ use futures::{StreamExt, stream};
 
 use super::notify;
 use super::returns::{self, last_return_ms, returned};
-use crate::domain::batch::{Assumes, Batch, FollowUp, Left, Member, Omission, Positions, Status};
+use crate::domain::batch::{Assumes, Batch, ByPosition, FollowUp, Left, Member, Omission, Positions, Status};
 use crate::domain::lane::OnFailure;
 use crate::domain::task::Ties;
 use crate::domain::trace::{Followed, Traces};
 use crate::domain::{Exception, Failure, Results, Timestamp, tracker};
-use crate::ports::{Batches, Env, Lanes, Outbox, Settlement, Stored, Streams, Tasks, Trackers, send_all};
+use crate::ports::{self, Batches, Env, Lanes, Outbox, Settlement, Stored, Streams, Tasks, Trackers, send_all};
 use crate::routes::Route;
 use crate::steps::lane::{HandedOver, Ordering, Over};
 use crate::steps::notices::{About, Notified, Refused, send_notices};
@@ -92,6 +92,8 @@ pub(super) struct Settling<'a, S, Q, E> {
     pub(super) batch: &'a Batch,
     pub(super) results: &'a Results,
     pub(super) at: Timestamp,
+    /// The outputs of members of whom anybody is told.
+    pub(super) outputs: Result<ByPosition, ports::Error>,
     pub(super) traces: Traces,
 }
 
@@ -125,7 +127,8 @@ pub async fn follow_up(
         FollowUp::Done => return Ok(count(batch, results)),
     }
     let todo = batch.left.as_deref().cloned().unwrap_or_else(|| Left::all(batch.members.len(), &batch.told()));
-    let settling = Settling { store, outbox, env, route, batch, results, at: *at, traces: Traces::new() };
+    let outputs = notify::outputs_of(store, &route.notify, (batch, results), &todo.untold).await;
+    let settling = Settling { store, outbox, env, route, batch, results, at: *at, outputs, traces: Traces::new() };
     let settling = settling.knowing(traces, &todo).await;
     let mut came = Came { counts: count(batch, results), ..Came::default() };
     settling.send(&todo, &mut came).await;
@@ -156,7 +159,8 @@ pub(in crate::steps) async fn tell_of_omitted<S: Tasks + Batches + Lanes + Track
     }
     let results = batch.known();
     let (at, traces) = (env.now(), Traces::new());
-    let settling = Settling { store, outbox, env, route, batch: &batch, results: &results, at, traces };
+    let outputs = Ok(ByPosition::new());
+    let settling = Settling { store, outbox, env, route, batch: &batch, results: &results, at, outputs, traces };
     let settling = settling.knowing(None, &todo).await;
     let mut came = Came::default();
     settling.send(&todo, &mut came).await;
@@ -174,7 +178,8 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Settlin
     async fn send(&self, todo: &Left, came: &mut Came) {
         let (of_returns, returns): (Vec<_>, Vec<_>) =
             returns::messages(self.batch, self.results, &todo.unreturned).into_iter().unzip();
-        let (of_notices, notices): (Vec<_>, Vec<_>) = self.notices(&todo.untold).into_iter().unzip();
+        let (can_tell, mut untold) = self.can_tell(&todo.untold, came);
+        let (of_notices, notices): (Vec<_>, Vec<_>) = self.notices(&can_tell).into_iter().unzip();
         let notices = notices.into_iter().map(|notice| (self.at, notice)).collect();
         let notifying = send_notices((self.outbox, self.env), notices, Refused::ComesAgain);
         let (returned, notified) = futures::join!(self.outbox.send(returns), notifying);
@@ -185,7 +190,6 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Settlin
                 came.fail(error);
             }
         }
-        let mut untold = Vec::new();
         for (positions, answer) in of_notices.into_iter().zip(notified) {
             let refusal = match answer {
                 Notified::Yes => continue,
@@ -205,8 +209,19 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Settlin
         came.left.untold = untold.into_iter().collect();
     }
 
-    pub(super) fn notices(&self, of: &Positions) -> Vec<About> {
-        notify::of_members(&self.route.notify, (self.batch, self.results, self.at), &self.traces, of)
+    fn notices(&self, of: &Positions) -> Vec<About> {
+        let (settled, none) = ((self.batch, self.results, self.at), ByPosition::new());
+        let outputs = self.outputs.as_ref().unwrap_or(&none);
+        notify::of_members(&self.route.notify, settled, outputs, &self.traces, of)
+    }
+
+    /// Divides members into those of whom others can be told, and those whose output could not be read for that.
+    fn can_tell(&self, of: &Positions, came: &mut Came) -> (Positions, Vec<usize>) {
+        let Err(error) = &self.outputs else { return (of.clone(), Vec::new()) };
+        came.fail(error.clone());
+        let has_output = |position: &usize| self.batch.outputs.iter().any(|part| part.of.contain(*position));
+        let (unread, can_tell): (Vec<usize>, Vec<usize>) = of.iter().partition(has_output);
+        (can_tell.into_iter().collect(), unread)
     }
 
     /// How a member is settled, if it is.

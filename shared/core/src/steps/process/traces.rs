@@ -1,5 +1,6 @@
 //! What a follow-up has to do with traces: those of the members that notices say, and what there is to tell of it.
 
+use super::notify::queue_of;
 use super::settle::{Settling, outcome};
 use crate::domain::batch::Left;
 use crate::domain::task::traces;
@@ -14,9 +15,9 @@ impl<S: Tasks + Batches + Lanes + Trackers + Streams, Q: Outbox, E: Env> Settlin
         let traces = match known {
             Some(known) => known,
             None => {
-                let told: Vec<usize> = self.notices(&todo.untold).into_iter().flat_map(|(of, _)| of).collect();
-                let ids: Vec<TaskId> =
-                    told.iter().filter_map(|at| Some(self.batch.members.get(*at)?.id.clone())).collect();
+                let members = todo.untold.iter().filter_map(|position| self.batch.members.get(position));
+                let told = members.filter(|member| queue_of(&self.route.notify, self.results, &member.id).is_some());
+                let ids: Vec<TaskId> = told.map(|member| member.id.clone()).collect();
                 match ids.is_empty() {
                     true => Traces::new(),
                     false => {

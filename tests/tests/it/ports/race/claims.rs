@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use groupage_core::domain::batch::Assumes;
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::start::{NOW, all_at_once, only};
 use crate::ports::samples::{batch, now, session, target, waiting};

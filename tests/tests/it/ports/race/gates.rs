@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use groupage_core::domain::gate::{Admission, Asks, IN_PLACE_MS, Limits, Rates};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use tokio::sync::Semaphore;
 
 use super::start::{NOW, RACERS, all_at_once};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use groupage_core::domain::lock::{Acquisition, Assumes, Bid, Holder, bid};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use tokio::sync::watch;
 
 use super::start::{NOW, RACERS, all_at_once, only};

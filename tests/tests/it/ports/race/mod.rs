@@ -8,7 +8,7 @@ mod start;
 mod trackers;
 
 use crate::ports::fixture::{Fixture, InMemory, LosingAnswers, OnDynamo};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn in_memory() {

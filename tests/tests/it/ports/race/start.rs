@@ -1,6 +1,6 @@
 //! Sixty-four workers who start at once.
 
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 use std::sync::Arc;
 
 use futures::future::join_all;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use groupage_core::domain::tracker::{Addition, End, Ending, Place, State};
-use groupage_tests::prelude::*;
+use groupage_lab::prelude::*;
 
 use super::start::{RACERS, all_at_once, some_at_once};
 use crate::ports::fixture::Turned;

@@ -31,6 +31,7 @@ fn batch(status: Status) -> Batch {
         omitted: None,
         apart: None,
         answers: Some(Box::new(said())),
+        outputs: vec![OutputPart { attempt: 2, number: 0, of: [0, 2].into_iter().collect(), bytes: 9 }],
         left: None,
         created_at: Timestamp(1_700_000_000_000),
         due: Timestamp(1_700_000_061_000),
@@ -72,7 +73,7 @@ fn how_far_a_batch_is_taken_apart_survives_storage_and_costs_nothing_else() {
     let frozen = batch(Status::Frozen);
     assert!(!encode(TABLE, "", &StoredBatch::of(&frozen, 0)).unwrap().contains_key("Apart"));
     let lost = Reason::new("worker_lost");
-    let mut apart = Bisection::of(3, 2, &lost);
+    let mut apart = Bisection::of(3, 2, &lost, true);
     let mut stages = vec![apart.clone()];
     apart.begin();
     stages.push(apart.clone());
@@ -168,7 +169,7 @@ fn the_largest_batch_stays_inside_400_kb() {
     let item = encode(TABLE, "", &StoredBatch::of(&largest, 0)).unwrap();
     assert!(item::size(&item) < 400 * 1024, "{} bytes", item::size(&item));
     assert_eq!(batch_of(item).unwrap(), largest);
-    let mut apart = Bisection::of(1_000, 50, &Reason::new("x".repeat(64)));
+    let mut apart = Bisection::of(1_000, 50, &Reason::new("x".repeat(64)), true);
     while !apart.is_over() {
         apart.begin();
         apart.refused(&Reason::new("x".repeat(64)));

@@ -259,7 +259,7 @@ impl Temper {
     }
 
     fn answer(self, seen: &Seen, dice: &mut StdRng) -> Result<Answer, NoAnswer> {
-        let status = |status, retry_after_ms| Ok(Answer { status, retry_after_ms, body: Vec::new() });
+        let status = |status, retry_after_ms| Ok(Answer { status, retry_after_ms, ..Answer::default() });
         let mut happens = |chance| dice.random_range(0..100) < chance;
         if happens(self.unavailable) {
             return status(503, None);
@@ -283,9 +283,11 @@ impl Temper {
             .items
             .iter()
             .map(|id| match (happens(self.member), happens(50)) {
-                (false, _) => serde_json::json!({ "id": id, "status": "succeeded" }),
+                (false, _) => serde_json::json!({ "id": id, "status": "succeeded", "output": seen.output(id) }),
                 (true, false) => serde_json::json!({ "id": id, "status": "retry", "reason": "busy" }),
-                (true, true) => serde_json::json!({ "id": id, "status": "failed", "reason": "too_heavy" }),
+                (true, true) => {
+                    serde_json::json!({ "id": id, "status": "failed", "reason": "too_heavy", "output": seen.output(id) })
+                }
             })
             .collect();
         Ok(ok(if self.member == 0 { String::new() } else { serde_json::json!({ "results": results }).to_string() }

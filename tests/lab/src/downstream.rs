@@ -31,6 +31,13 @@ pub struct Seen {
     pub trace: Option<CallTrace>,
 }
 
+impl Seen {
+    /// Returns an output of an item that no other item has, and no other call gives.
+    pub fn output(&self, id: &str) -> String {
+        format!("{}#{} {id}", self.key, self.attempt)
+    }
+}
+
 /// Answers a call, given what was seen of it and how many calls came before with its key.
 pub type Script = Box<dyn Fn(&Seen, usize) -> Result<Answer, NoAnswer> + Send + Sync>;
 
@@ -110,20 +117,22 @@ impl Scripted {
 
 /// An answer without a body.
 pub fn status(status: u16, retry_after_ms: Option<u64>) -> Answer {
-    Answer { status, retry_after_ms, body: Vec::new() }
+    Answer { status, retry_after_ms, ..Answer::default() }
 }
 
 /// A good answer with this body.
 pub fn ok(body: &str) -> Answer {
-    Answer { status: 200, retry_after_ms: None, body: body.as_bytes().to_vec() }
+    Answer { status: 200, body: body.as_bytes().to_vec(), ..Answer::default() }
 }
 
 /// A script: `p1` fails for good, `p2` as long as it is one of three.
 pub fn fails_alone(seen: &Seen, _: usize) -> Result<Answer, NoAnswer> {
     let result = |id: &String| match (id.as_str(), seen.items.len()) {
-        ("p1", _) => serde_json::json!({ "id": id, "status": "failed", "reason": "too_heavy" }),
+        ("p1", _) => {
+            serde_json::json!({ "id": id, "status": "failed", "reason": "too_heavy", "output": seen.output(id) })
+        }
         ("p2", 3) => serde_json::json!({ "id": id, "status": "retry", "reason": "busy" }),
-        _ => serde_json::json!({ "id": id, "status": "succeeded" }),
+        _ => serde_json::json!({ "id": id, "status": "succeeded", "output": seen.output(id) }),
     };
     let results: Vec<_> = seen.items.iter().map(result).collect();
     Ok(ok(&serde_json::json!({ "results": results }).to_string()))

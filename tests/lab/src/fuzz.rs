@@ -141,7 +141,7 @@ fn on_a_processor() -> Option<Duration> {
 
 /// Where the input in hand is.
 fn trace_of(parser: &str) -> PathBuf {
-    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/fuzz"));
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/fuzz"));
     // If it cannot be made, the first write says so.
     let _ = std::fs::create_dir_all(&folder);
     folder.join(parser.replace(' ', "-"))

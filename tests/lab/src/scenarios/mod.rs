@@ -64,6 +64,12 @@ fn calls() -> Vec<Scenario> {
             let poison = seen.items.iter().any(|id| id == "p4");
             Ok(if poison { status(422, None) } else { ok("") })
         }),
+        Scenario::new("outputs of a batch that is taken apart", 6, |world| world.send(&parcels(6, 1)))
+            .route("on_reject: bisect")
+            .answering(|seen, before| match seen.items.iter().any(|id| id == "p4") {
+                true => Ok(status(422, None)),
+                false => fails_alone(seen, before),
+            }),
         Scenario::new("one call in flight", 6, six_of_one)
             .route("limits: { in_flight_per_target: 1, in_flight: 2 }")
             .taking(1_500),
