@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use groupage_aws::dollars::{self, grouped};
 use groupage_aws::{Requests, Usage};
+use groupage_core::domain::Timestamp;
 use groupage_core::domain::task::{Status, Task};
 use serde::Serialize;
 
 use super::ledger::{Ledger, Parcel};
 use super::owner::Notice;
-use super::parcels::MAX_ITEMS;
+use super::parcels::{MAX_ITEMS, WAIT_MS};
 
 /// Disagreements shown to people; programs get all.
 const SHOWN: usize = 10;
@@ -40,6 +41,8 @@ pub struct Figures {
     unsettled: usize,
     batches: usize,
     fewest_batches: usize,
+    /// As many as there may be at the pace at which the parcels came in.
+    most_batches: u64,
     fill_percent: f64,
     calls: Calls,
     send_to_call_ms: Percentiles,
@@ -98,6 +101,7 @@ impl Figures {
             unsettled: run.parcels.len() - succeeded - failed,
             batches,
             fewest_batches: fewest_batches(&run.parcels),
+            most_batches: most_batches(&run.parcels, tasks),
             fill_percent: 100.0 * run.parcels.len() as f64 / (batches.max(1) * MAX_ITEMS) as f64,
             calls: Calls {
                 all: calls.all,
@@ -198,6 +202,24 @@ fn fewest_batches(parcels: &[Parcel]) -> usize {
     by_truck.values().map(|parcels| parcels.div_ceil(MAX_ITEMS)).sum()
 }
 
+/// The most batches of each truck's parcels: one that is not full lasts a whole window, so as many of these as windows
+/// began while the truck's parcels came in, and the full ones.
+fn most_batches(parcels: &[Parcel], tasks: &[Task]) -> u64 {
+    let came_in: HashMap<&str, Timestamp> = tasks.iter().map(|task| (task.id.as_str(), task.created_at)).collect();
+    let mut by_truck: BTreeMap<&str, Vec<Timestamp>> = BTreeMap::new();
+    for parcel in parcels {
+        by_truck.entry(&parcel.truck).or_default().extend(came_in.get(parcel.id.as_str()));
+    }
+    by_truck.values().map(|times| most_of(times)).sum()
+}
+
+fn most_of(times: &[Timestamp]) -> u64 {
+    let (Some(first), Some(last)) = (times.iter().min(), times.iter().max()) else { return 0 };
+    let tasks = times.len() as u64;
+    let windows = tasks.min(1 + last.since(*first) / WAIT_MS);
+    windows + (tasks - windows) / MAX_ITEMS as u64
+}
+
 /// How long tasks waited for the first call of their batch to arrive.
 fn send_to_call(sent_at: &HashMap<String, Instant>, ledger: &Ledger) -> Percentiles {
     let mut waits: Vec<Duration> = ledger
@@ -225,6 +247,17 @@ mod tests {
         assert_eq!(fewest_batches(&parcels(2_000, 20)), 40);
         assert_eq!(fewest_batches(&parcels(21, 20)), 20);
         assert_eq!(fewest_batches(&[]), 0);
+    }
+
+    #[test]
+    fn the_most_batches_are_a_window_each_and_the_full_ones() {
+        let times = |number: u64, apart_ms: u64| (0..number).map(|n| Timestamp(n * apart_ms)).collect::<Vec<_>>();
+        assert_eq!(most_of(&times(0, 0)), 0);
+        assert_eq!(most_of(&times(100, 0)), 2);
+        assert_eq!(most_of(&times(101, 0)), 3);
+        // 100 tasks in 3 s: two windows began, and one batch may have been full before the second.
+        assert_eq!(most_of(&times(100, 30)), 3);
+        assert_eq!(most_of(&times(5, 60_000)), 5, "no batch is empty");
     }
 
     #[test]

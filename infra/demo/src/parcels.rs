@@ -9,6 +9,9 @@ use super::trucks::MAX_KG;
 /// The most parcels in one call.
 pub const MAX_ITEMS: usize = 50;
 
+/// A batch's window, in milliseconds.
+pub const WAIT_MS: u64 = 2_000;
+
 /// One parcel in this many is too heavy for any truck.
 const HEAVY_ONE_IN: u32 = 200;
 
@@ -49,7 +52,7 @@ pub fn routes(load_url: &str) -> String {
 routes:
   - name: trucks
     target: truck
-    batch: {{ max_items: {MAX_ITEMS}, wait_ms: 2000 }}
+    batch: {{ max_items: {MAX_ITEMS}, wait_ms: {WAIT_MS} }}
     limits: {{ in_flight: 20 }}
     downstream:
       http: {{ url: \"{load_url}\", timeout_ms: 5000 }}
