@@ -51,8 +51,8 @@ def test_the_ledger_and_the_batch_table_tell_the_same_story(run):
 
 
 def test_a_target_has_no_more_batches_than_its_windows_and_the_full_ones(run):
-    """A batch that is not full lasts its window, however slow the machine: so many of them as windows began while the
-    Target's tasks came in."""
+    """A batch that is not full lasts its window, however slow the machine. So there is at most one of them for each
+    window that began while the Target's tasks came in."""
     max_items, wait_ms = 50, 1000
     for truck in ("calm", "heavy", "fragile", "busy", "flaky"):
         came = [run.tasks[id]["CreatedAt"] for id, payload in run.work.tasks.items() if payload.get("truck") == truck]

@@ -111,7 +111,7 @@ pub(super) const QUICK: [Setting; 21] = [
     Setting::CALM,
     Setting { name: "calm, with a window", window: true, ..Setting::CALM },
     Setting { name: "calm, calls at any time", calls_last: false, in_order: false, ..pair(NONE) },
-    Setting { name: "a crash", tasks: 3, in_order: false, ..pair(CRASH) },
+    Setting { name: "a crash", in_order: false, ..pair(CRASH) },
     Setting { name: "a message twice", ..pair(COPY) },
     Setting { name: "a crash, and a call that fails", ..pair(Mishaps { crashes: 1, outages: 1, ..NONE }) },
     Setting { name: "a sleeper, and leaders that stay", max_items: 1, one_batch_each: false, ..pair(SLEEP) },
@@ -132,7 +132,8 @@ pub(super) const QUICK: [Setting; 21] = [
 ];
 
 /// Few workflows with two mishaps, and three with a crash.
-pub(super) const LONG: [Setting; 8] = [
+pub(super) const LONG: [Setting; 9] = [
+    Setting { name: "a crash, and a task more than a call takes", tasks: 3, in_order: false, ..pair(CRASH) },
     Setting { name: "a crash, and a lagging read", ..pair(Mishaps { crashes: 1, lags: 1, ..NONE }) },
     Setting { name: "a crash, and a member that returns", ..pair(Mishaps { crashes: 1, failures: 1, ..NONE }) },
     Setting { name: "a sleeper, and a member that returns", ..pair(Mishaps { sleeps: 1, failures: 1, ..NONE }) },

@@ -17,12 +17,12 @@ async fn in_memory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn on_dynamodb() {
-    races(OnDynamo::start().await, 10, 2).await;
+    races(OnDynamo::start().await, 6, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn on_dynamodb_losing_answers() {
-    races(LosingAnswers::start().await, 5, 0).await;
+    races(LosingAnswers::start().await, 3, 0).await;
 }
 
 /// Runs every race `rounds` times, and those in which all must win, with their many more writes, `turns` times;
