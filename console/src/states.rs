@@ -105,7 +105,8 @@ mod tests {
         let batch = Batch::express(BatchId::new("b"), Target::new("r:t"), &candidates, Timestamp(1));
         assert_eq!(outcome(&batch, &batch.members[0]), "not settled");
         let failed = Exception::Failed { reason: Reason::new("too_heavy"), attempts: 2 };
-        let returned = Exception::Returned { attempts: 1, delay_ms: 2_000, bytes: 1, traits: Traits::default() };
+        let returned =
+            Exception::Returned { attempts: 1, is_unsure: false, delay_ms: 2_000, bytes: 1, traits: Traits::default() };
         let results = Results::from([(TaskId::new("b"), failed), (TaskId::new("c"), returned)]);
         let settled = batch.settled(results, Timestamp(5));
         let said: Vec<String> = settled.members.iter().map(|member| outcome(&settled, member)).collect();

@@ -6,7 +6,7 @@ use std::{fs, io};
 use groupage_aws::{judged, recorded_answer};
 use groupage_core::domain::outcome::{self, Failure, Fault, NO_RESULT, Reply, Said};
 use groupage_core::domain::{self, RouteName, TaskId};
-use groupage_core::routes::{Route, Routes};
+use groupage_core::routes::{Earlier, Route, Routes};
 use serde::Serialize;
 
 use crate::output::{Ending, Output};
@@ -97,7 +97,8 @@ fn reading(options: &Recorded, file: &Path, routes: &Routes) -> Result<(Reading,
     let answer = recorded_answer(&text).map_err(|line| Error::NoAnswer { file: file.to_owned(), line })?;
     let route = route(options, routes)?;
     let (status, items) = (answer.status, options.items.iter().map(TaskId::new).collect::<Vec<_>>());
-    let read = route.read(judged(&route.downstream, answer), &items, options.repeated);
+    let earlier = if options.repeated { Earlier::OfAll } else { Earlier::OfNone };
+    let read = route.read(judged(&route.downstream, answer), &items, earlier);
     let is_fault = matches!(&read.reply, Reply::Unavailable(Failure { fault: Fault::Settings, .. }));
     let reading = Reading { route: route.name.to_string(), status, verdict: verdict(read, &items) };
     Ok((reading, if is_fault { Ending::Badly } else { Ending::Well }))

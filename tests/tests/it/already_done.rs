@@ -1,5 +1,5 @@
 //! A downstream without idempotency keys says of a repeat that it exists already. That is believed of members that an
-//! earlier call of the same batch may have carried out, and of no others.
+//! earlier call may have carried out, of the same batch or of another, and of no others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -47,8 +47,13 @@ fn store(lost: Option<usize>) -> Scripted {
 }
 
 fn failed(lost: Option<usize>) -> BTreeMap<String, String> {
+    failed_at(ROUTES, store(lost))
+}
+
+/// The reasons of the tasks that a downstream fails.
+fn failed_at(routes: &str, downstream: Scripted) -> BTreeMap<String, String> {
     in_virtual_time(async {
-        let world = World::new(Setting { sweeps: true, ..Setting::default() }, ROUTES, store(lost));
+        let world = World::new(Setting { sweeps: true, ..Setting::default() }, routes, downstream);
         world.send(&parcels(TASKS, 1));
         world.run_to_rest().await.expect("it comes to rest");
         assert_kept(&world, TASKS);
@@ -70,4 +75,40 @@ fn a_part_that_was_carried_out_unheard_succeeds_when_it_is_called_again() {
         let others: Vec<_> = failed.iter().filter(|(id, _)| ![POISON, DUPLICATE].contains(&id.as_str())).collect();
         assert!(others.is_empty() && failed.contains_key(POISON), "answer {lost} is lost: {failed:?}");
     }
+}
+
+/// The member that is turned away.
+const LATE: &str = "p2";
+
+/// Carries out the first call or not, and loses its answer. Turns one member away in the second.
+fn turn_away(carries_out: bool) -> Scripted {
+    let stored: Mutex<(usize, BTreeSet<String>)> = Mutex::new((0, BTreeSet::from([DUPLICATE.to_owned()])));
+    Scripted::new(Box::new(move |seen: &Seen, _| {
+        let (calls, stored) = &mut *stored.lock().unwrap();
+        *calls += 1;
+        if *calls == 1 {
+            stored.extend(seen.items.iter().filter(|_| carries_out).cloned());
+            return if carries_out { Err(NoAnswer::Connection) } else { Ok(status(429, None)) };
+        }
+        let turned_away = |id: &str| *calls == 2 && [LATE, DUPLICATE].contains(&id);
+        let row = |id: &String| match turned_away(id) || stored.insert(id.clone()) {
+            true if turned_away(id) => serde_json::json!({ "id": id, "error": "busy" }),
+            true => serde_json::json!({ "id": id, "ok": true }),
+            false => serde_json::json!({ "id": id, "error": "exists" }),
+        };
+        Ok(ok(&serde_json::json!({ "rows": seen.items.iter().map(row).collect::<Vec<_>>() }).to_string()))
+    }))
+}
+
+#[test]
+fn a_member_that_comes_again_in_another_batch_brings_along_that_it_may_be_done() {
+    let failed = |carries_out| {
+        failed_at(
+            &ROUTES.replace("reason: error", "reason: error, retryable: \"error == 'busy'\""),
+            turn_away(carries_out),
+        )
+    };
+    assert_eq!(failed(true), BTreeMap::new(), "its first call was carried out, and so may that of the duplicate");
+    let duplicate = (DUPLICATE.to_owned(), "exists".to_owned());
+    assert_eq!(failed(false), BTreeMap::from([duplicate]), "the first call was turned away");
 }

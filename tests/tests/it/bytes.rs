@@ -7,7 +7,7 @@ use groupage_aws::entry::{self, RouteSource};
 use groupage_core::domain::failed::Filed;
 use groupage_core::domain::message::{Group, Handle};
 use groupage_core::domain::outcome::Reply;
-use groupage_core::routes::Item;
+use groupage_core::routes::{Earlier, Item};
 use groupage_lab::fuzz::fuzz;
 use groupage_lab::prelude::*;
 use serde_json::Value;
@@ -118,7 +118,7 @@ fn an_answer_settles_nobody_but_the_members_of_its_call() {
             let answer = Answer { status, body: bytes.to_vec(), ..Answer::default() };
             let excerpt = answer.excerpt();
             assert!(excerpt.text.len() <= 200 && !excerpt.text.chars().any(char::is_control));
-            if let Reply::PerMember(said) = route.read(Ok(answer), &members, false).reply {
+            if let Reply::PerMember(said) = route.read(Ok(answer), &members, Earlier::OfNone).reply {
                 assert!(said.keys().all(|id| members.contains(id)), "{said:?}");
             }
         }

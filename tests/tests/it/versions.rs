@@ -38,7 +38,7 @@ fn todays(bare: bool) -> Vec<(&'static str, Value)> {
         copies,
     };
     let due = Due { target: target.clone(), at: Timestamp(9), tasks: vec![task.clone()] };
-    let returning = Returning { task: task.clone(), attempts: 2 };
+    let returning = Returning { task: task.clone(), attempts: 2, is_unsure: true };
     let returned = Return { batch: batch.clone(), target: target.clone(), tasks: vec![returning] };
     let resume = Resume {
         batch: batch.clone(),

@@ -193,14 +193,14 @@ impl<S: Tasks, E: Env> Tasks for Lagging<S, E> {
     }
 
     async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {
-        let WayBack { member, target, attempts, at, .. } = back;
+        let WayBack { member, target, attempts, is_unsure, at, .. } = back;
         let put_back = self.inner.put_back(back).await?;
         if put_back == PutBack::Waits {
             let candidate = Candidate { round: member.round.next(), ..member.clone() };
             self.change(Shift::Show(target.clone(), candidate));
             let (status, round) = (Status::Created { target: target.clone() }, member.round.next());
             self.version(&member.id, |task| {
-                task.map(|task| Task { status, round, attempts, waits_since: at, ..task.clone() })
+                task.map(|task| Task { status, round, attempts, is_unsure, waits_since: at, ..task.clone() })
             });
         }
         Ok(put_back)

@@ -227,6 +227,9 @@ pub enum Exception {
     Returned {
         /// Calls it was part of, over all rounds.
         attempts: u32,
+        /// Whether one of these may have been carried out, although no answer says so.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_unsure: bool,
         /// The pause, in milliseconds.
         delay_ms: u64,
         /// Bytes of its payload, which grouping needs again.
@@ -249,6 +252,8 @@ pub struct Attempted {
     pub attempts: u32,
     /// Calls beside those that used up no attempt, in an outage.
     pub excused: u32,
+    /// Whether one of its calls may have been carried out, although no answer says so.
+    pub is_unsure: bool,
     /// Bytes of its payload.
     pub bytes: u32,
     /// What else grouping needs to know of it.
@@ -305,11 +310,11 @@ fn again(
     asked_ms: Option<u64>,
     delay_ms: impl Fn(u32, Option<u64>) -> u64,
 ) -> Exception {
-    let Attempted { attempts, bytes, traits, .. } = *member;
+    let Attempted { attempts, is_unsure, bytes, traits, .. } = *member;
     if attempts >= max_attempts {
         failed(member, reason)
     } else {
-        Exception::Returned { attempts, delay_ms: delay_ms(attempts, asked_ms), bytes, traits }
+        Exception::Returned { attempts, is_unsure, delay_ms: delay_ms(attempts, asked_ms), bytes, traits }
     }
 }
 
@@ -318,7 +323,7 @@ mod tests {
     use super::*;
 
     fn member(id: &str, attempts: u32) -> Attempted {
-        Attempted { id: TaskId::new(id), attempts, excused: 0, bytes: 4, traits: Traits::default() }
+        Attempted { id: TaskId::new(id), attempts, excused: 0, is_unsure: false, bytes: 4, traits: Traits::default() }
     }
 
     fn down() -> Reply {
@@ -335,7 +340,7 @@ mod tests {
         assert_eq!(results[&TaskId::new("a")], Exception::Failed { reason: Reason::new("http_503"), attempts: 3 });
         assert_eq!(
             results[&TaskId::new("b")],
-            Exception::Returned { attempts: 1, delay_ms: 9, bytes: 4, traits: Traits::default() }
+            Exception::Returned { attempts: 1, is_unsure: false, delay_ms: 9, bytes: 4, traits: Traits::default() }
         );
     }
 
@@ -373,7 +378,8 @@ mod tests {
             let results = judge(reply.clone(), &members, 5, |attempts, _| attempts.into());
             results[&TaskId::new("a")].clone()
         };
-        let again = Exception::Returned { attempts: 4, delay_ms: 4, bytes: 4, traits: Traits::default() };
+        let again =
+            Exception::Returned { attempts: 4, is_unsure: false, delay_ms: 4, bytes: 4, traits: Traits::default() };
         let failed = |reason: &str| Exception::Failed { reason: Reason::new(reason), attempts: 5 };
         for turned_away in ["es_rejected_execution_exception", "ThrottlingException", "http_429", "too_many_requests"] {
             assert_eq!(outcome([turned_away, turned_away, "item_failure"], 60), again);

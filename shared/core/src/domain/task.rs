@@ -135,6 +135,8 @@ pub struct Task {
     pub round: Round,
     /// Calls it was part of in earlier rounds.
     pub attempts: u32,
+    /// Whether one of these may have been carried out, although no answer says so.
+    pub is_unsure: bool,
     /// The payload as the sender wrote it, less insignificant white space.
     pub payload: String,
     /// [`digest`](super::id::digest) of payload, item and event: tells a repeat from another task under the same id.
@@ -177,6 +179,7 @@ impl Task {
             status: Status::Created { target },
             round: Round(0),
             attempts: 0,
+            is_unsure: false,
             payload,
             digest,
             created_at: now,

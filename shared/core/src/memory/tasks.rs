@@ -234,7 +234,7 @@ impl Tasks for MemoryStore {
     }
 
     async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {
-        let WayBack { member, batch, target, attempts, at } = back;
+        let WayBack { member, batch, target, attempts, is_unsure, at } = back;
         let mut tables = self.tables();
         let Some(task) = tables.tasks.get_mut(&member.id) else { return Ok(PutBack::MovedOn) };
         if task.waits_in(member.round.next()) {
@@ -246,6 +246,7 @@ impl Tasks for MemoryStore {
         task.status = Status::Created { target: target.clone() };
         task.round = member.round.next();
         task.attempts = attempts;
+        task.is_unsure = is_unsure;
         task.waits_since = at;
         let candidate = task.candidate();
         tables.show(target, candidate);

@@ -18,6 +18,8 @@ mod status;
 mod unbelievable;
 mod xml;
 
+use std::collections::HashSet;
+
 use self::format::Format;
 pub use self::mapping::ResponseMapping;
 use self::said::{Verdicts, all_succeeded, millis};
@@ -30,6 +32,31 @@ use crate::domain::answer::{Answer, NoAnswer};
 use crate::domain::id::TaskId;
 use crate::domain::outcome::{Failure, Fault, Reading, Reason, Reply, TIMEOUT};
 
+/// The members of a call that an earlier call may have carried out, although no answer says so. It may run still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Earlier<'a> {
+    /// None.
+    OfNone,
+    /// All, under the same key.
+    OfAll,
+    /// These, in other batches.
+    Of(&'a HashSet<TaskId>),
+}
+
+impl Earlier<'_> {
+    fn has(self, member: &TaskId) -> bool {
+        match self {
+            Self::OfNone => false,
+            Self::OfAll => true,
+            Self::Of(members) => members.contains(member),
+        }
+    }
+
+    fn has_all(self, members: &[TaskId]) -> bool {
+        members.iter().all(|member| self.has(member))
+    }
+}
+
 /// An answer as expressions see it.
 struct Seen {
     data: Data,
@@ -38,14 +65,13 @@ struct Seen {
 }
 
 impl ResponseMapping {
-    /// Judges what a call came to. The route says something `otherwise` of statuses; an earlier call under its key
-    /// `may_be_done`: it may run still, or was carried out.
+    /// Judges what a call came to. The route says something `otherwise` of statuses.
     pub(super) fn read(
         &self,
         answer: Result<Answer, NoAnswer>,
         members: &[TaskId],
         otherwise: &Otherwise,
-        may_be_done: bool,
+        earlier: Earlier<'_>,
     ) -> Reading {
         let failed = |reason, fault| Reply::Unavailable(Failure { reason, retry_after_ms: None, fault });
         let unavailable = |reason| failed(reason, Fault::Downstream);
@@ -58,12 +84,12 @@ impl ResponseMapping {
             Err(NoAnswer::Failed(reason)) => failed(reason, Fault::Call),
             Err(NoAnswer::Refused(reason) | NoAnswer::Oversized(reason)) => Reply::Refused(reason),
             Err(NoAnswer::Other(reason)) => unavailable(reason),
-            Ok(answer) => return self.read_answer(&answer, members, otherwise, may_be_done),
+            Ok(answer) => return self.read_answer(&answer, members, otherwise, earlier),
         };
         reply.into()
     }
 
-    fn read_answer(&self, answer: &Answer, members: &[TaskId], otherwise: &Otherwise, may_be_done: bool) -> Reading {
+    fn read_answer(&self, answer: &Answer, members: &[TaskId], otherwise: &Otherwise, earlier: Earlier<'_>) -> Reading {
         let seen = self.sees().then(|| self.see(answer));
         let holds = |expression: &Option<Expression>| {
             expression.as_ref().zip(seen.as_ref()).is_some_and(|(expression, seen)| expression.holds(&seen.data))
@@ -77,7 +103,7 @@ impl ResponseMapping {
         if by_status != Class::Outage && holds(&self.unavailable) {
             return failed(Reason::turned_away(error().as_ref()), Fault::Downstream);
         }
-        if may_be_done && holds(&self.call_already_done) {
+        if earlier.has_all(members) && holds(&self.call_already_done) {
             return all_succeeded(members).into();
         }
         let class = match by_status {
@@ -92,14 +118,14 @@ impl ResponseMapping {
             class => class,
         };
         match class {
-            Class::Answer => match self.read_members(answer, seen.as_ref(), members, may_be_done) {
+            Class::Answer => match self.read_members(answer, seen.as_ref(), members, earlier) {
                 Ok(Some(verdicts)) => verdicts.into(),
                 Ok(None) => Reply::Refused(error().unwrap_or(status)).into(),
                 Err(why) if why.is_outage() => failed(Reason::new(why.as_str()), Fault::Downstream),
                 Err(why) => failed(Reason::new(why.as_str()), Fault::Settings),
             },
             Class::Outage => failed(status, Fault::Downstream),
-            Class::Conflict if may_be_done => failed(status, Fault::Conflict),
+            Class::Conflict if earlier == Earlier::OfAll => failed(status, Fault::Conflict),
             Class::Conflict | Class::Refusal => Reply::Refused(error().unwrap_or(status)).into(),
         }
     }
@@ -123,7 +149,7 @@ impl ResponseMapping {
         answer: &Answer,
         seen: Option<&Seen>,
         members: &[TaskId],
-        may_be_done: bool,
+        earlier: Earlier<'_>,
     ) -> Result<Option<Verdicts>, Unbelievable> {
         if answer.is_cut && !self.ignore_body {
             return Err(Unbelievable::Cut);
@@ -151,7 +177,7 @@ impl ResponseMapping {
                 let is_object = || seen.data.field("body").is_some_and(|body| body.is_object());
                 let is_silent = is_good && self.failures.is_some() && is_object();
                 let entries = expression.fitting(&seen.data).filter(|entries| is_silent || !entries.is_null());
-                self.read_entries(&entries.ok_or(Unbelievable::WithoutResults)?, members, may_be_done)
+                self.read_entries(&entries.ok_or(Unbelievable::WithoutResults)?, members, earlier)
             }
             _ => own::read(&answer.body, members, is_good),
         };

@@ -27,7 +27,7 @@ mod tried;
 
 pub use allowed::{Allowed, Forbidden, Refused, SECRET_PREFIX};
 use answer::Otherwise;
-pub use answer::{Class, ResponseMapping};
+pub use answer::{Class, Earlier, ResponseMapping};
 pub use body::{Item, MAX_BODY_BYTES, Renderable, Unmade};
 pub use closing::Closing;
 pub use doubts::Doubt;
@@ -163,10 +163,10 @@ impl Route {
         self.ordered.as_ref().map_or(OnFailure::Hold, |ordered| ordered.on_failure)
     }
 
-    /// Judges what a call of these members came to. An earlier call of them `may_be_done`: it may run still, or was
+    /// Judges what a call of these members came to. An `earlier` call of some may be done: it may run still, or was
     /// carried out.
-    pub fn read(&self, answer: Result<Answer, NoAnswer>, members: &[TaskId], may_be_done: bool) -> Reading {
-        self.downstream.response().read(answer, members, &self.otherwise, may_be_done)
+    pub fn read(&self, answer: Result<Answer, NoAnswer>, members: &[TaskId], earlier: Earlier<'_>) -> Reading {
+        self.downstream.response().read(answer, members, &self.otherwise, earlier)
     }
 
     /// The place of a task among those of its order key.

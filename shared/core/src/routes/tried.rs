@@ -4,7 +4,7 @@
 use serde_json::value::RawValue;
 
 use super::body::{Item, Unmade};
-use super::{Error, Routes};
+use super::{Earlier, Error, Routes};
 use crate::domain::{BatchId, Target};
 
 const PAYLOAD: &str = r#"{"id":"a","type":"b","n":7,"text":"some words","items":[{"id":"c","n":1},{"id":"d","n":2}]}"#;
@@ -86,7 +86,7 @@ mod tests {
             // The last one is as long as an answer may be.
             for body in [items[0].payload.get().to_owned(), format!("[{}]", numbers(90_000)), dense.clone()] {
                 let answer = Answer { status: 200, body: body.into(), ..Answer::default() };
-                let _ = route.read(Ok(answer), &[TaskId::new("a")], false);
+                let _ = route.read(Ok(answer), &[TaskId::new("a")], Earlier::OfNone);
             }
         }
     }

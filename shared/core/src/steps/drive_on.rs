@@ -139,7 +139,8 @@ async fn return_from(
     id: &BatchId,
 ) -> Result<Next, Error> {
     let member = task.candidate();
-    let back = WayBack { member: &member, batch: id, target, attempts: task.attempts, at: env.now() };
+    let (attempts, is_unsure) = (task.attempts, task.is_unsure);
+    let back = WayBack { member: &member, batch: id, target, attempts, is_unsure, at: env.now() };
     Ok(match store.put_back(back).await? {
         PutBack::Waits => {
             let candidate = Candidate { round: member.round.next(), ..member };

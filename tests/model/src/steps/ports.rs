@@ -48,7 +48,7 @@ impl layer::Tasks for Ports {
     }
 
     async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {
-        let WayBack { member, batch, target, attempts, at: _ } = back;
+        let WayBack { member, batch, target, attempts, is_unsure: _, at: _ } = back;
         let op = Op::PutBack(member.clone(), batch.clone(), target.clone(), attempts);
         self.told::<Kept<PutBack>>(op).await
     }

@@ -26,7 +26,8 @@ async fn current(store: &impl Fixture, id: &str) -> Option<Batch> {
 async fn a_batch_is_read_as_it_was_written_in_every_status(store: impl Fixture) {
     let claim = Claim { session: SessionId::new("#handlers-1/s") };
     let failed = Exception::Failed { reason: Reason::new("too_heavy"), attempts: 3 };
-    let returned = Exception::Returned { attempts: 1, delay_ms: 500, bytes: 17, traits: Traits::default() };
+    let returned =
+        Exception::Returned { attempts: 1, is_unsure: true, delay_ms: 500, bytes: 17, traits: Traits::default() };
     let results = Results::from([(TaskId::new("b1-0"), failed), (TaskId::new("b1-1"), returned)]);
     let later = Member { id: TaskId::new("later"), round: Round(4) };
     let open = batch("b1", &target("a"), 3);

@@ -32,7 +32,10 @@ pub async fn waiting(store: &impl Tasks, id: &str, target: &Target) -> Candidate
 
 /// Puts a member back that waits for `a` then.
 pub async fn back(store: &impl Tasks, member: &Candidate, batch: &BatchId, attempts: u32, at: Timestamp) -> PutBack {
-    store.put_back(WayBack { member, batch, target: &target("a"), attempts, at }).await.unwrap()
+    store
+        .put_back(WayBack { member, batch, target: &target("a"), attempts, is_unsure: attempts > 1, at })
+        .await
+        .unwrap()
 }
 
 pub async fn now(store: &impl Tasks, id: &TaskId) -> Task {

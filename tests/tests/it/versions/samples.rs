@@ -193,7 +193,7 @@ async fn write_batches(store: &Dynamo) {
         (TaskId::new("settled-0"), Exception::Failed { reason: Reason::new("http_422"), attempts: 1 }),
         (
             TaskId::new("settled-1"),
-            Exception::Returned { attempts: 1, delay_ms: 500, bytes: 30, traits: Traits::default() },
+            Exception::Returned { attempts: 1, is_unsure: true, delay_ms: 500, bytes: 30, traits: Traits::default() },
         ),
     ]);
     for id in BATCHES {

@@ -39,6 +39,7 @@ pub(crate) const TARGET: &str = "Target";
 pub(crate) const BATCH_ID: &str = "BatchId";
 pub(crate) const ROUND: &str = "Round";
 pub(crate) const WAITS_SINCE: &str = "WaitsSince";
+const IS_UNSURE: &str = "IsUnsure";
 pub(crate) const SETTLED_AT: &str = "SettledAt";
 pub(crate) const TTL: &str = "Ttl";
 const PAYLOAD: &str = "Payload";
@@ -320,7 +321,7 @@ impl Tasks for Dynamo {
     }
 
     async fn put_back(&self, back: WayBack<'_>) -> Result<PutBack> {
-        let WayBack { member, batch, target, attempts, at } = back;
+        let WayBack { member, batch, target, attempts, is_unsure, at } = back;
         let change = Change::default()
             .set(STATUS, text(member.traits.waiting_word()))
             .set(TARGET, text(target.as_str()))
@@ -328,6 +329,7 @@ impl Tasks for Dynamo {
             .set(ATTEMPTS, number(attempts))
             .set(WAITS_SINCE, number(at.0))
             .remove(BATCH_ID);
+        let change = if is_unsure { change.set(IS_UNSURE, AttributeValue::Bool(true)) } else { change };
         let assumes = is_member(batch, member.round);
         let key = self.task_key(&member.id);
         match self.update("put a task back", key, change, &assumes, ReturnValue::None).await? {

@@ -87,6 +87,11 @@ impl Bisection {
         self.calling.as_ref().is_some_and(|part| self.unsure.iter().any(|of| within(part, of)))
     }
 
+    /// Returns whether a call of this member may have been carried out, though it was not answered.
+    pub fn is_unsure_of(&self, position: usize) -> bool {
+        self.unsure.iter().any(|part| part.contains(&position))
+    }
+
     /// The part under way was refused as a whole, or its worker was lost: a single member has failed, more are halved.
     pub fn refused(&mut self, reason: &Reason) {
         let Some(part) = self.calling.take() else { return };

@@ -94,8 +94,7 @@ impl Batch {
         } else if !is_exhausted || self.apart.is_some() {
             Unlucky::CallAgain
         } else if bisects && members.len() > 1 && policy.waits_outages_out() {
-            let may_be_done = self.attempts > self.undone;
-            Unlucky::TakeApart(Bisection::of(self.members.len(), self.counted(), reason, may_be_done))
+            Unlucky::TakeApart(Bisection::of(self.members.len(), self.counted(), reason, self.was_unanswered()))
         } else {
             Unlucky::Exhausted
         }
@@ -134,6 +133,7 @@ mod tests {
             id: member.id.clone(),
             attempts: batch.calls_of_each(),
             excused: 0,
+            is_unsure: false,
             bytes: 4,
             traits: Traits::default(),
         };

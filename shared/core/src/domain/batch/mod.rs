@@ -318,6 +318,11 @@ impl Batch {
         self.attempts > self.undone + 1
     }
 
+    /// Returns the same of all calls, if the last one got no answer.
+    pub const fn was_unanswered(&self) -> bool {
+        self.attempts > self.undone
+    }
+
     /// How many calls of it each of its members was part of, of those that count.
     pub fn calls_of_each(&self) -> u32 {
         self.apart.as_deref().map_or_else(|| self.counted(), Bisection::attempts)

@@ -257,7 +257,8 @@ mod tests {
         let batch = claimed(&frozen(2).without_expired(&of, NOW));
         let refused = Exception::Failed { reason: crate::domain::Reason::new("http_400"), attempts: 1 };
         let all = |what: &Exception| batch.members.iter().map(|member| (member.id.clone(), what.clone())).collect();
-        let returned = Exception::Returned { attempts: 1, delay_ms: 5, bytes: 4, traits: Traits::default() };
+        let returned =
+            Exception::Returned { attempts: 1, is_unsure: false, delay_ms: 5, bytes: 4, traits: Traits::default() };
         for said in [Results::new(), all(&refused), all(&returned)] {
             let Status::Settled { results, follow_up: FollowUp::Pending, .. } = batch.settled(said.clone(), NOW).status
             else {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::Earlier;
 use super::mapping::{ResponseMapping, Unmentioned};
 use super::said::{Verdicts, millis};
 use super::unbelievable::Unbelievable;
@@ -10,13 +11,12 @@ use crate::domain::outcome::{NO_RESULT, Reason, Said};
 use crate::routes::expression::{Data, Expression};
 
 impl ResponseMapping {
-    /// Reads what the value of `results` or `failures` says of each member. An earlier call with the members
-    /// `may_be_done`.
+    /// Reads what the value of `results` or `failures` says of each member.
     pub(super) fn read_entries(
         &self,
         entries: &Data,
         members: &[TaskId],
-        may_be_done: bool,
+        earlier: Earlier<'_>,
     ) -> Result<Verdicts, Unbelievable> {
         let only_failures = self.failures.is_some();
         let known: HashSet<&TaskId> = members.iter().collect();
@@ -27,7 +27,7 @@ impl ResponseMapping {
             if !known.contains(&id) {
                 return Err(Unbelievable::NamesUnknownItem);
             }
-            let said = self.entry(&entry, may_be_done);
+            let said = self.entry(&entry, earlier.has(&id));
             let output = self.output.as_ref().filter(|_| said.is_final()).map(|output| output.value(&entry));
             if let Some(output) = output.filter(|output| !output.is_null()) {
                 verdicts.add_output(id.clone(), &output.to_json());

@@ -31,8 +31,8 @@ pub struct ResponseMapping {
     /// The verdict for all members. If it holds, all succeeded. If not, `results` or `failures` say more; without
     /// these, the call is refused.
     pub(super) all_succeeded: Option<Expression>,
-    /// Holds if the downstream has carried out this call before. All members succeed, if an earlier call of them in the
-    /// same batch may have been carried out.
+    /// Holds if the downstream has carried out this call before. All members succeed, if an earlier call of each may
+    /// have been carried out.
     pub(super) call_already_done: Option<Expression>,
     /// The list with an entry for each member, or an object whose keys are the members' ids. Absent: the answer is in
     /// one of Groupage's own forms.
@@ -48,8 +48,8 @@ pub struct ResponseMapping {
     pub(super) index: Option<Expression>,
     /// Holds if the member succeeded. Required with `results`.
     pub(super) succeeded: Option<Expression>,
-    /// Holds if the downstream has carried out this member before. It succeeds, if an earlier call of it in the same
-    /// batch may have been carried out.
+    /// Holds if the downstream has carried out this member before. It succeeds, if an earlier call of it may have been
+    /// carried out.
     pub(super) already_done: Option<Expression>,
     /// Holds if another attempt may help a member that did not succeed. Absent: it may not.
     pub(super) retryable: Option<Expression>,

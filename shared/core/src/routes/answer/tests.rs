@@ -13,7 +13,11 @@ use crate::routes::tests::GOOD;
 
 fn read(mapping: &str, answer: Result<Answer, NoAnswer>) -> Reply {
     let mapping: ResponseMapping = serde_saphyr::from_str(mapping).unwrap();
-    mapping.read(answer, &[TaskId::new("a"), TaskId::new("b")], &Otherwise::default(), false).reply
+    mapping.read(answer, &[TaskId::new("a"), TaskId::new("b")], &Otherwise::default(), Earlier::OfNone).reply
+}
+
+fn repeated(is_repeated: bool) -> Earlier<'static> {
+    if is_repeated { Earlier::OfAll } else { Earlier::OfNone }
 }
 
 fn ok(body: &str) -> Result<Answer, NoAnswer> {
@@ -39,7 +43,7 @@ fn answers_of_the_worlds_batch_apis_are_read_as_they_are_meant() {
             is_cut: false,
         };
         let members = ["a", "b"].map(TaskId::new);
-        let reply = routes.iter().next().unwrap().read(Ok(answer), &members, case["repeated"] == true).reply;
+        let reply = routes.iter().next().unwrap().read(Ok(answer), &members, repeated(case["repeated"] == true)).reply;
         assert_eq!(in_words(reply), case["says"], "{}", case["api"]);
     }
 }
@@ -107,7 +111,7 @@ fn a_member_that_is_settled_has_an_output_and_one_that_is_retried_has_none() {
     let outputs = |mapping: &str, body: &str| -> Value {
         let mapping: ResponseMapping = serde_saphyr::from_str(mapping).unwrap();
         let members = ["a", "b", "c", "d"].map(TaskId::new);
-        let read = mapping.read(ok(body), &members, &Otherwise::default(), false);
+        let read = mapping.read(ok(body), &members, &Otherwise::default(), Earlier::OfNone);
         let shown = |(id, output)| (id, serde_json::to_value::<Output>(output).unwrap());
         read.outputs.into_iter().map(shown).map(|(id, json)| (id.to_string(), json)).collect()
     };
@@ -240,8 +244,9 @@ fn statuses_decide_between_an_outage_and_a_refusal() {
 
 #[test]
 fn a_conflict_is_a_refusal_unless_an_earlier_call_of_its_key_may_be_done() {
-    let read =
-        |otherwise: &Otherwise, may_be_done| ResponseMapping::OWN.read(status(409), &[], otherwise, may_be_done).reply;
+    let read = |otherwise: &Otherwise, may_be_done| {
+        ResponseMapping::OWN.read(status(409), &[], otherwise, repeated(may_be_done)).reply
+    };
     let (refused, usual) = (Reply::Refused(Reason::new("http_409")), Otherwise::default());
     let later = Failure { reason: Reason::new("http_409"), retry_after_ms: Some(5), fault: Fault::Conflict };
     assert_eq!([false, true].map(|may| read(&usual, may)), [refused.clone(), Reply::Unavailable(later)]);
@@ -292,7 +297,7 @@ fn a_route_may_say_otherwise_of_statuses() {
     let routes = Routes::parse(&with("{ on: [404], never: [501, 403], give_up_after_s: 60 }")).unwrap();
     let route = routes.get(&RouteName::new("parcels")).unwrap();
     assert_eq!((route.retry.give_up_ms, route.retry.longest_pause_ms), (60_000, 900_000));
-    let is_outage = |answer| matches!(route.read(status(answer), &[], false).reply, Reply::Unavailable(_));
+    let is_outage = |answer| matches!(route.read(status(answer), &[], Earlier::OfNone).reply, Reply::Unavailable(_));
     assert_eq!([404, 501, 403, 503, 422].map(is_outage), [true, false, false, true, false]);
     let error = Routes::parse(&with("{ on: [404], never: [404] }")).unwrap_err();
     assert!(error.what.contains("404 in `on` and in `never`"), "{error}");

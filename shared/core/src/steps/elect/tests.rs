@@ -18,9 +18,19 @@ async fn a_message_of_a_later_moment_moves_no_member_out_of_its_batch() {
     let open = Batch::open(batch.clone(), target.clone(), Fence(1), std::slice::from_ref(&candidate), Timestamp(0), 0);
     let frozen = open.frozen(open.members.clone());
     let claimed = frozen.claimed(Claim { session: SessionId::new("s") });
-    let returned = Exception::Returned { attempts: 1, delay_ms: 0, bytes: candidate.bytes, traits: Traits::default() };
+    let returned = Exception::Returned {
+        attempts: 1,
+        is_unsure: false,
+        delay_ms: 0,
+        bytes: candidate.bytes,
+        traits: Traits::default(),
+    };
     let settled = |results: Results| claimed.settled(results, Timestamp(9));
-    let returning = Return { batch: batch.clone(), target, tasks: vec![Returning { task: candidate, attempts: 1 }] };
+    let returning = Return {
+        batch: batch.clone(),
+        target,
+        tasks: vec![Returning { task: candidate, attempts: 1, is_unsure: false }],
+    };
     for (of, comes_back) in [
         (Some(&frozen), false),
         (Some(&claimed), false),

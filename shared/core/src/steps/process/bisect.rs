@@ -57,7 +57,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         if apart.is_over() {
             let said = Reply::PerMember(apart.finished(&batch.members));
             let reply = Some((said, FailureClass::unobserved(self.env.now())));
-            return Ok(Called { batch, reply });
+            return Ok(Called { batch: Batch { apart: Some(Box::new(apart)), ..batch }, reply });
         }
         Ok(Called { batch: Batch { apart: Some(Box::new(apart)), ..batch }, reply: failed })
     }

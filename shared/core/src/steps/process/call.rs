@@ -4,7 +4,7 @@
 //! right after the call: before anything else, and whichever worker has the claim by then. If it does not answer, the
 //! next call tells it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use tokio::task::yield_now;
 
@@ -18,7 +18,7 @@ use crate::domain::output::Outputs;
 use crate::domain::trace::{CallOf, CallTrace};
 use crate::domain::{Batch, BatchId, Member, TaskId};
 use crate::ports::{Answer, Call, Downstream, Env, Outbox, Store};
-use crate::routes::{Item, OnReject, Route, Unmade};
+use crate::routes::{Earlier, Item, OnReject, Route, Unmade};
 
 /// The result of the call of one part.
 pub(super) struct Answered {
@@ -101,10 +101,13 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             // Halves are smaller.
             Err(why) => return uncalled(Reply::Refused(why.reason()), true),
         };
+        let unsure: HashSet<TaskId> =
+            ids.iter().filter(|id| claimed.tasks.get(*id).is_some_and(|task| task.is_unsure)).cloned().collect();
+        let earlier = if may_be_done { Earlier::OfAll } else { Earlier::Of(&unsure) };
         let answer = self.downstream.call(&self.request(claimed, route, key, &ids, body)).await;
         let excerpt = answer.as_ref().ok().map(Answer::excerpt);
         let is_oversized = is_oversized(&answer);
-        let Reading { mut reply, outputs } = self.env.compute(|| route.read(answer, &ids, may_be_done));
+        let Reading { mut reply, outputs } = self.env.compute(|| route.read(answer, &ids, earlier));
         let is_unsure = matches!(&reply, Reply::Unavailable(failure) if !failure.is_undone());
         let class = self.tell_breaker(route, batch, key, &reply, in_trouble).await;
         let reason = match &mut reply {

@@ -39,7 +39,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
                 self.record_failure(route, batch, tasks, failure, class).await
             }
             Some((reply @ (Reply::PerMember(_) | Reply::Refused(_)), _)) => {
-                self.record_reply(route, &batch, tasks, reply).await
+                let may_be_done = batch.may_be_done();
+                self.record_reply(route, &batch, tasks, reply, may_be_done).await
             }
             None => {
                 let now = self.env.now();
@@ -48,9 +49,18 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         }
     }
 
-    async fn record_reply(&self, route: &Route, batch: &Batch, tasks: &Members, reply: Reply) -> Stage<Recorded> {
+    /// Records what was answered, or that a call failed once too often. Says whether an unanswered call of the batch
+    /// `may_be_done`.
+    async fn record_reply(
+        &self,
+        route: &Route,
+        batch: &Batch,
+        tasks: &Members,
+        reply: Reply,
+        may_be_done: bool,
+    ) -> Stage<Recorded> {
         let delay_ms = |attempts, asked_ms| route.retry.backoff_ms(attempts, asked_ms, self.env.random());
-        let mut members = attempted(batch, tasks);
+        let mut members = attempted(batch, tasks, may_be_done);
         if route.retry.waits_outages_out() {
             let (give_up_ms, now) = (route.retry.give_up_ms, self.env.now());
             let came = |id: &TaskId| tasks.get(id).map(|task| task.created_at);
@@ -74,14 +84,16 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let undone = batch.undone + u32::from(failure.is_undone());
         let batch = Batch { undone, ..batch.excused_by(class, policy) };
         let class = FailureClass { since: self.silent_since(route, &batch, class.since).await, ..class };
-        let batch = match batch.unlucky(&attempted(&batch, tasks), policy, bisects, (class, &failure.reason), now) {
-            Unlucky::CallAgain => batch,
-            Unlucky::TakeApart(apart) => Batch { apart: Some(Box::new(apart)), ..batch },
-            Unlucky::Exhausted => {
-                return self.record_reply(route, &batch, tasks, Reply::Unavailable(failure)).await;
-            }
-            Unlucky::GiveUp => return self.record_outage(route, &batch, tasks, &failure.reason).await,
-        };
+        let batch =
+            match batch.unlucky(&attempted(&batch, tasks, false), policy, bisects, (class, &failure.reason), now) {
+                Unlucky::CallAgain => batch,
+                Unlucky::TakeApart(apart) => Batch { apart: Some(Box::new(apart)), ..batch },
+                Unlucky::Exhausted => {
+                    let may_be_done = batch.was_unanswered();
+                    return self.record_reply(route, &batch, tasks, Reply::Unavailable(failure), may_be_done).await;
+                }
+                Unlucky::GiveUp => return self.record_outage(route, &batch, tasks, &failure.reason).await,
+            };
         let (from, to) = class.back.unwrap_or((now, now));
         let until = now.plus_ms(policy.backoff_ms(batch.attempts, None, self.env.random()));
         let until = until.max(between(from, to, self.env.random()));
@@ -116,7 +128,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         said: BTreeMap<TaskId, Said>,
     ) -> Stage<Recorded> {
         let delay_ms = |attempts, asked_ms| route.retry.backoff_ms(attempts, asked_ms, self.env.random());
-        self.record(batch, tasks, results(said, &attempted(batch, tasks), route.retry.attempts, delay_ms)).await
+        let members = attempted(batch, tasks, batch.was_unanswered());
+        self.record(batch, tasks, results(said, &members, route.retry.attempts, delay_ms)).await
     }
 
     /// Records a batch's outcome: the acknowledgement.
@@ -216,18 +229,21 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     }
 }
 
-/// The members as a verdict on their batch needs them, except those that it is called without.
-fn attempted(batch: &Batch, tasks: &Members) -> Vec<Attempted> {
-    let attempted = |member: &Member| {
+/// Returns the members as a verdict on their batch needs them, except those that it is called without. Says whether an
+/// unanswered call of the batch `may_be_done`.
+fn attempted(batch: &Batch, tasks: &Members, may_be_done: bool) -> Vec<Attempted> {
+    let is_unsure_part = |position| batch.apart.as_deref().is_some_and(|apart| apart.is_unsure_of(position));
+    let attempted = |(position, member): (usize, &Member)| {
         let task = tasks.get(&member.id);
         Attempted {
             id: member.id.clone(),
             attempts: task.map_or(0, |task| task.attempts) + batch.calls_of_each(),
             excused: batch.excused.map_or(0, |excused| excused.calls),
+            is_unsure: may_be_done || is_unsure_part(position) || task.is_some_and(|task| task.is_unsure),
             bytes: task.map_or(0, |task| payload_bytes(&task.payload)),
             traits: task.map(|task| task.traits).unwrap_or_default(),
         }
     };
     let members = batch.members.iter().enumerate().filter(|(position, _)| batch.omission(*position).is_none());
-    members.map(|(_, member)| attempted(member)).collect()
+    members.map(attempted).collect()
 }

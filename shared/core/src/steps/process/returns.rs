@@ -19,10 +19,10 @@ use crate::steps::{CONCURRENCY, Error};
 pub(super) fn messages(batch: &Batch, results: &Results, of: &Positions) -> Vec<About> {
     let mut by_delay: BTreeMap<u64, Vec<(usize, Returning)>> = BTreeMap::new();
     for (position, member) in batch.members.iter().enumerate().filter(|(position, _)| of.contain(*position)) {
-        if let Some(Exception::Returned { attempts, delay_ms, bytes, traits }) = results.get(&member.id) {
+        if let Some(Exception::Returned { attempts, is_unsure, delay_ms, bytes, traits }) = results.get(&member.id) {
             let (id, round, bytes, traits) = (member.id.clone(), member.round, *bytes, *traits);
             let task = Candidate { id, round, bytes, traits };
-            let returning = (position, Returning { task, attempts: *attempts });
+            let returning = (position, Returning { task, attempts: *attempts, is_unsure: *is_unsure });
             // Whole seconds, as SQS counts them: members that come back together can share a batch again.
             by_delay.entry(delay_ms.div_ceil(1_000)).or_default().push(returning);
         }
@@ -78,8 +78,9 @@ pub(in crate::steps) async fn put_back(
     let comes_back = |of: &Returning| seen.as_ref().is_none_or(|seen| seen.sends_back(&of.task));
     let waiting: Vec<Option<Candidate>> = stream::iter(tasks.into_iter().filter(comes_back))
         .map(|returning| async move {
-            let (member, attempts) = (&returning.task, returning.attempts);
-            let back = WayBack { member, batch, target: target_ref, attempts, at: now };
+            let Returning { task: member, attempts, is_unsure } = &returning;
+            let (attempts, is_unsure) = (*attempts, *is_unsure);
+            let back = WayBack { member, batch, target: target_ref, attempts, is_unsure, at: now };
             Ok::<_, Error>(match store.put_back(back).await? {
                 PutBack::Waits => Some(Candidate { round: member.round.next(), ..member.clone() }),
                 PutBack::MovedOn | PutBack::Ended => None,

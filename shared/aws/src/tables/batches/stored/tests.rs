@@ -43,7 +43,8 @@ fn batch(status: Status) -> Batch {
 
 fn all() -> [Status; 10] {
     let failed = Exception::Failed { reason: Reason::new("too_heavy"), attempts: 3 };
-    let returned = Exception::Returned { attempts: 1, delay_ms: 500, bytes: 17, traits: Traits::default() };
+    let returned =
+        Exception::Returned { attempts: 1, is_unsure: true, delay_ms: 500, bytes: 17, traits: Traits::default() };
     let results = Results::from([(TaskId::new("a"), failed), (TaskId::new("b"), returned)]);
     [
         Status::Open { until: Timestamp(9) },
