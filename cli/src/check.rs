@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+use groupage_aws::dollars;
+use groupage_aws::entry::mapping::LONG_HANDLE;
 use groupage_core::routes::{self, Allowed, Doubt, Route, Routes};
 use serde::Serialize;
 
@@ -47,12 +49,14 @@ struct Right {
     valid: bool,
     /// By route: when its calls are made again, and when it gives up.
     retries: BTreeMap<String, String>,
+    /// By route with long calls: what one costs.
+    long_calls: BTreeMap<String, String>,
     /// What is allowed and surely not meant.
     warnings: Vec<Doubt>,
 }
 
 /// Checks a routes file, up to its first mistake, warns of what is surely not meant, and says when calls are made
-/// again; or shows how a route reads a recorded answer.
+/// again and what long ones cost; or shows how a route reads a recorded answer.
 pub fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
     let (_, routes) = read_routes(&options.file)?;
     if let Some(file) = &options.answer.answer {
@@ -60,13 +64,26 @@ pub fn run(options: &Args, output: &Output) -> Result<Ending, Error> {
     }
     let in_words = |route: &Route| (route.name.to_string(), route.retry.in_words());
     let warnings = doubts(&routes);
-    let right = Right { valid: true, retries: routes.iter().map(in_words).collect(), warnings };
+    let long_calls = routes.iter().filter_map(|route| Some((route.name.to_string(), price(route)?))).collect();
+    let right = Right { valid: true, retries: routes.iter().map(in_words).collect(), long_calls, warnings };
     warn(&options.file, &right.warnings, *output);
     output.result(&right, || {
-        let lines = right.retries.iter().map(|(route, words)| format!("\nroute {route}: {words}"));
+        let lines = right.retries.iter().chain(&right.long_calls);
+        let lines = lines.map(|(route, words)| format!("\nroute {route}: {words}"));
         format!("{} is right{}", options.file.display(), lines.collect::<String>())
     });
     Ok(if options.strict && !right.warnings.is_empty() { Ending::Badly } else { Ending::Well })
+}
+
+/// Says what the longest call of a route with long calls costs: its function waits, and renews its session each second.
+fn price(route: &Route) -> Option<String> {
+    let timeout_ms = route.downstream.timeout_ms().filter(|_| route.downstream.is_long())?;
+    let (seconds, memory_mb) = (timeout_ms.div_ceil(1_000), LONG_HANDLE.memory_mb);
+    let gigabytes = f64::from(memory_mb) / 1_024.0;
+    #[expect(clippy::cast_precision_loss, reason = "840 at most")]
+    let dollars = seconds as f64 * (gigabytes * dollars::GB_SECOND + dollars::WRITE) / 1e6;
+    let what = format!("a call of all its {seconds} s costs ${dollars:.4} on AWS at {memory_mb} MB");
+    Some(format!("its calls are long, which the parameter LongCalls allows; {what}"))
 }
 
 /// Reads a routes file and makes sure that it is right, as far as that holds for every stack. Warns of what is surely
@@ -165,6 +182,18 @@ mod tests {
             let text = read_routes(file.path()).unwrap_err().to_string();
             assert!(text.starts_with(&format!("{}{place}", file.path().display())) && text.contains(words), "{text}");
         }
+    }
+
+    #[test]
+    fn what_a_long_call_costs_is_said_of_long_calls_only() {
+        let of = |timeout_ms: u64| {
+            let http = format!("http: {{ url: 'https://a.example/', timeout_ms: {timeout_ms} }}");
+            let yaml = format!("version: 1\nroutes: [{{ name: r, target: t, downstream: {{ {http} }} }}]");
+            Routes::parse(&yaml).unwrap().iter().find_map(price)
+        };
+        assert_eq!(of(30_000), None);
+        // 210 GB seconds and 840 write units.
+        assert!(of(840_000).is_some_and(|told| told.contains("840 s costs $0.0033 on AWS at 256 MB")));
     }
 
     #[test]

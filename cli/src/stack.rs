@@ -115,6 +115,7 @@ fn allowed_by(stack: &Stack) -> Result<Allowed> {
         let no_pair = |entry| anyhow!("the parameter SecretHosts holds `{entry}`, which is not HOST=SECRET");
         allowed = allowed.with_secrets(list).map_err(no_pair)?;
     }
+    allowed = allowed.with_long_calls(parameter(stack, "LongCalls") == Some("true"));
     Ok(match parameter(stack, "PrivateHosts") {
         Some(list) => allowed.with_hosts(list),
         None => allowed,
@@ -268,6 +269,7 @@ fn from_outputs(stack: &str, outputs: &HashMap<String, String>) -> Result<(Table
         elect: get("ElectQueueUrl")?,
         group: get("GroupQueueUrl")?,
         handle: get("HandleQueueUrl")?,
+        long_handle: get("LongHandleQueueUrl")?,
         rejected: get("RejectedQueueUrl")?,
         notifications: get("NotificationQueueUrl")?,
     };

@@ -83,6 +83,7 @@ def stack(emulator, downstream, hostile, handed, collector) -> Stack:
             **handed.parameters(),
             "SecretHosts": f"127.0.0.1={secret}",
             "PrivateHosts": "127.0.0.1",
+            "LongCalls": "true",
             # As much as can be asked for: what must not be logged is not logged even so.
             "LogFilter": "trace,aws_smithy_runtime::client=trace,lambda_runtime=trace,lambda_http=trace",
             "LogTargets": "false",

@@ -33,7 +33,7 @@ comes fails."""
 class Stack:
     """A deployed stack."""
 
-    STEP_QUEUES = ("TaskQueue", "InOrderQueue", "ElectQueue", "GroupQueue", "HandleQueue")
+    STEP_QUEUES = ("TaskQueue", "InOrderQueue", "ElectQueue", "GroupQueue", "HandleQueue", "LongHandleQueue")
 
     def __init__(self, emulator: Emulator, name: str, parameters: dict[str, str]):
         self.name = name
@@ -229,7 +229,8 @@ class Stack:
     def tails(self) -> str:
         """The end of every log, for a failure's text."""
         tails = [f"--- emulator\n{_tail(self._emulator.log.read_text().splitlines())}"]
-        for step in ("register-task", "elect-leader", "group-batch", "batch-handler", "sweep", "api"):
+        steps = ("register-task", "elect-leader", "group-batch", "batch-handler", "long-batch-handler", "sweep", "api")
+        for step in steps:
             try:
                 tails.append(f"--- {step}\n{_tail(self.logs(step))}")
             except Exception as error:  # a failure's text must not fail itself

@@ -237,7 +237,7 @@ def test_an_alarm_of_our_own_looks_where_the_functions_publish():
 
 
 def test_the_oldest_message_of_every_queue_that_a_step_reads_and_every_dead_letter_is_watched():
-    template = Template()
+    template = Template(LongCalls="true")
     sets = [template.properties(name)["Parameters"] for name in template.of_type("AWS::CloudFormation::Stack")]
     sets = [parameters for parameters in sets if "Step" in parameters]
     named = {parameters.get(key) for parameters in sets for key in ("QueueName", "DeadLetterQueueName", "RejectedQueueName")}
@@ -248,7 +248,7 @@ def test_the_oldest_message_of_every_queue_that_a_step_reads_and_every_dead_lett
 
 
 def test_every_function_has_alarms_for_errors_and_throttles():
-    template = Template()
+    template = Template(LongCalls="true")
     sets = [template.properties(name)["Parameters"] for name in template.of_type("AWS::CloudFormation::Stack")]
     watched = {parameters.get("FunctionName") for parameters in sets}
     assert set(template.of_type("AWS::Serverless::Function")) <= watched

@@ -26,7 +26,7 @@ def kept(kind: str, **parameters) -> dict[str, dict]:
 def test_one_parameter_puts_tables_queues_and_logs_under_a_key():
     tables, queues = kept("AWS::DynamoDB::Table", KmsKeyArn=KEY), kept("AWS::SQS::Queue", KmsKeyArn=KEY)
     logs = kept("AWS::Logs::LogGroup", KmsKeyArn=KEY)
-    assert (len(tables), len(queues), len(logs)) == (9, 12, 7)
+    assert (len(tables), len(queues), len(logs)) == (9, 14, 8)
     assert {table["SSESpecification"]["KMSMasterKeyId"] for table in tables.values()} == {KEY}
     assert {queue["KmsMasterKeyId"] for queue in queues.values()} == {KEY}
     assert not any("SqsManagedSseEnabled" in queue for queue in queues.values()), "SQS takes one of the two"

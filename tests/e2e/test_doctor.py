@@ -28,7 +28,7 @@ routes:
     target: printer
     downstream: { http: { url: "https://api.example.com/", headers: { X-Key: { secret: { secrets_manager: "%s" } } } } }
 """
-LOOPING = ("RegisterTask", "ElectLeader", "GroupBatch", "BatchHandler")
+LOOPING = ("RegisterTask", "ElectLeader", "GroupBatch", "BatchHandler", "LongBatchHandler")
 EXPIRING = ("Task", "BatchLock", "Batch", "Session", "List", "Lane")
 TABLES = (*EXPIRING, "Tracker", "Stream", "Route")
 LONG_AGO_MS = 1_700_000_000_000

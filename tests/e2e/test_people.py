@@ -84,7 +84,7 @@ def test_a_sender_sends_tasks_and_is_refused_at_every_other_queue(person, stack)
     task = {"id": "from-a-sender", "payload": {"type": "stamp", "country": "FI"}}
     sqs.send_message(QueueUrl=stack.queue("TaskQueue"), MessageBody=json.dumps(task))
     stack.eventually("a sender's task", lambda: stack.status("from-a-sender") == "succeeded", lambda: "not settled")
-    for queue in ("ElectQueue", "GroupQueue", "HandleQueue", "RejectedQueue", "NotificationQueue"):
+    for queue in ("ElectQueue", "GroupQueue", "HandleQueue", "LongHandleQueue", "RejectedQueue", "NotificationQueue"):
         with pytest.raises(ClientError, match="AccessDenied"):
             sqs.send_message(QueueUrl=stack.queue(queue), MessageBody="{}")
     with pytest.raises(ClientError, match="AccessDenied"):

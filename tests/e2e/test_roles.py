@@ -95,7 +95,7 @@ def test_a_viewer_sees_every_table_and_queue_that_needs_a_person_and_changes_not
     received = {name for name, action in may if action not in looks}
     assert {action for _, action in may} == looks | {"ReceiveMessage", "ChangeMessageVisibility"}
     assert received == {"NotificationQueue", "RejectedQueue"} | {
-        f"{step}DeadLetterQueue" for step in ("Task", "InOrder", "Elect", "Group", "Handle")
+        f"{step}DeadLetterQueue" for step in ("Task", "InOrder", "Elect", "Group", "Handle", "LongHandle")
     }, "to look at a message is to receive it and to give it back"
     seen = {name.split(" ")[0].removesuffix(",") for name, action in may if action == "Query"}
     assert seen == set(template.of_type(TABLES)), "no table is left out"

@@ -60,7 +60,7 @@ def test_every_alarm_watches_something_that_exists(stack):
     sqs, functions = stack.client("sqs"), stack.client("lambda")
     alarms = stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
     watched = {(a["MetricName"], a["Dimensions"][0]["Value"]) for a in alarms}
-    assert len(alarms) == len(watched) == 48
+    assert len(alarms) == len(watched) == 58
     for alarm in alarms:
         [dimension] = alarm["Dimensions"]
         if dimension["Name"] == "QueueName":
@@ -109,7 +109,7 @@ def test_each_dead_letter_queue_has_an_alarm(stack):
     alarms = stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
     watched = {alarm["Dimensions"][0]["Value"] for alarm in alarms}
     dead = {url.rsplit("/", 1)[1] for name, url in stack.outputs.items() if name.endswith("DeadLetterQueueUrl")}
-    assert len(dead) == 5
+    assert len(dead) == 6
     assert dead <= watched
 
 
@@ -146,7 +146,7 @@ def test_the_dashboard_shows_metrics_that_the_functions_publish(stack):
 
 
 def test_a_dead_letter_queue_outlives_its_source_and_takes_messages_from_nowhere_else(stack):
-    for step in ("Task", "InOrder", "Elect", "Group", "Handle"):
+    for step in ("Task", "InOrder", "Elect", "Group", "Handle", "LongHandle"):
         source, dead = stack.attributes(f"{step}Queue"), stack.attributes(f"{step}DeadLetterQueue")
         assert json.loads(source["RedrivePolicy"])["deadLetterTargetArn"] == dead["QueueArn"]
         assert json.loads(dead["RedriveAllowPolicy"])["sourceQueueArns"] == [source["QueueArn"]]
@@ -156,7 +156,7 @@ def test_a_dead_letter_queue_outlives_its_source_and_takes_messages_from_nowhere
 def test_a_message_stays_hidden_for_six_function_timeouts(stack):
     functions, sqs = stack.client("lambda"), stack.client("sqs")
     mappings = functions.list_event_source_mappings()["EventSourceMappings"]
-    assert len(mappings) == 5
+    assert len(mappings) == 6
     for mapping in mappings:
         assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
         timeout = functions.get_function_configuration(FunctionName=mapping["FunctionArn"])["Timeout"]
@@ -165,17 +165,20 @@ def test_a_message_stays_hidden_for_six_function_timeouts(stack):
         assert int(hidden["VisibilityTimeout"]) >= 6 * timeout
 
 
+LOOPING = ["RegisterTask", "ElectLeader", "GroupBatch", "BatchHandler", "LongBatchHandler"]
+
+
 def test_each_function_that_a_message_may_come_back_to_is_allowed_to_loop():
     """Lambda refuses about the 17th invocation in a chain of messages, unless the function says that it means it."""
     resources = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]
     looping = _functions_on_a_cycle(resources)
-    assert looping == {f"{step}Function" for step in ("RegisterTask", "ElectLeader", "GroupBatch", "BatchHandler")}
+    assert looping == {f"{step}Function" for step in LOOPING}
     assert _cut_by_aws(resources) == set()
     for name in _functions(resources) - looping:
         assert "RecursiveLoop" not in resources[name]["Properties"], f"{name} is on no cycle: leave it AWS's guard"
 
 
-@pytest.mark.parametrize("step", ["RegisterTask", "ElectLeader", "GroupBatch", "BatchHandler"])
+@pytest.mark.parametrize("step", LOOPING)
 def test_a_function_on_a_cycle_that_lacks_the_setting_is_found(step):
     resources = yaml_parse((ROOT / "template.yaml").read_text())["Resources"]
     del resources[f"{step}Function"]["Properties"]["RecursiveLoop"]
@@ -197,6 +200,26 @@ def test_a_stack_that_nobody_watches_has_no_alarms_and_no_dashboard():
     unwatched = Template(Watched="false").of_type("AWS::CloudFormation::Stack")
     assert len(nested) == len(unwatched) + 8
     assert not [name for name in unwatched if name.endswith("Alarms") or name == "Dashboard"]
+
+
+def test_a_stack_without_long_calls_polls_no_queue_of_them_and_has_no_alarm_for_it():
+    without, stopped = Template(), Template(LongCalls="true", Stopped="true")
+    reads = {
+        name: template.properties("LongBatchHandlerFunction")["Events"]["LongBatches"]["Properties"]["Enabled"]
+        for name, template in {"without": without, "with": Template(LongCalls="true"), "stopped": stopped}.items()
+    }
+    assert reads == {"without": False, "with": True, "stopped": False}
+    alarms = "LongBatchHandlerAlarms"
+    assert alarms not in without.of_type("AWS::CloudFormation::Stack")
+    assert alarms in Template(LongCalls="true").of_type("AWS::CloudFormation::Stack")
+    assert alarms not in Template(LongCalls="true", Watched="false").of_type("AWS::CloudFormation::Stack")
+
+
+def test_both_batch_handlers_are_one_program_with_one_role():
+    usual, long = (Template().properties(f"{name}Function") for name in ("BatchHandler", "LongBatchHandler"))
+    for same in ("CodeUri", "MemorySize", "Role", "RecursiveLoop"):
+        assert usual[same] == long[same], same
+    assert long["Environment"]["Variables"] == usual["Environment"]["Variables"] | {"GROUPAGE_LONG_CALLS": "true"}
 
 
 def test_the_functions_take_what_the_template_says_of_sessions(stack):

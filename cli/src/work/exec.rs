@@ -171,7 +171,8 @@ mod tests {
     ) -> Result<Answer, NoAnswer> {
         let (batch, body, downstream) = (BatchId::new("b1"), body.to_owned(), routes::Downstream::Pull);
         let target = &Target::new("r:t1");
-        let call = Call { downstream: &downstream, batch: &batch, target, fence: Fence(17), attempt: 3, body, trace };
+        let (fence, secrets) = (Fence(17), Vec::new());
+        let call = Call { downstream: &downstream, batch: &batch, target, fence, attempt: 3, body, secrets, trace };
         Exec::new(command, timeout).call(&call).await
     }
 

@@ -17,7 +17,7 @@ use groupage_aws::spans::Traced;
 use groupage_aws::{Connection, Downstreams};
 use groupage_core::domain::task::Status;
 use groupage_core::domain::{Pool, RouteName, SessionId, Task, TaskId};
-use groupage_core::ports::{Answer, Call, Downstream, Env, Freshness, NoAnswer, Tasks};
+use groupage_core::ports::{Answer, Call, Destination, Downstream, Env, Freshness, NoAnswer, Tasks};
 use groupage_core::routes::{Allowed, Routes};
 use groupage_core::steps::heartbeat::Heartbeat;
 use groupage_core::steps::process::Processor;
@@ -245,7 +245,7 @@ fn take(
             _ => {
                 let downstreams = Downstreams::new(&to.config, Allowed::on_own_machine());
                 let downstreams = Traced::new(downstreams, steps.spans.clone());
-                entry::batch_handler(&steps, &downstreams, event).await
+                entry::batch_handler(&steps, &Destination::Handle, &downstreams, event).await
             }
         }
     });

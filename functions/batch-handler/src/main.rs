@@ -15,5 +15,6 @@ async fn serve() -> Result<(), Error> {
     let (stack, sdk) = entry::connect().await?;
     let downstreams = Downstreams::new(&sdk, config::allowed_from_env(Allowed::nothing())?);
     let downstreams = Traced::new(downstreams, stack.spans.clone());
-    entry::serve(&stack.spans, |event| entry::batch_handler(&stack, &downstreams, event)).await
+    let reads = config::handles_from_env();
+    entry::serve(&stack.spans, |event| entry::batch_handler(&stack, &reads, &downstreams, event)).await
 }

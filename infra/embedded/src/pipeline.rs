@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use aws_lambda_events::event::sqs::{SqsBatchResponse, SqsEvent};
 use aws_sdk_sqs::Client;
 use groupage_aws::config::Queues;
-use groupage_aws::entry::mapping::{ELECT, GROUP, HANDLE, IN_ORDER, Settings, TASKS};
+use groupage_aws::entry::mapping::{ELECT, GROUP, HANDLE, IN_ORDER, LONG_HANDLE, Settings, TASKS};
 use groupage_aws::entry::{self, Counts, Handled, Metric};
 use groupage_aws::spans::Spans;
-use groupage_core::ports::{self, Census, Downstream, Env, Inbox, Outbox, Store};
+use groupage_core::ports::{self, Census, Destination, Downstream, Env, Inbox, Outbox, Store};
 use tokio::task::AbortHandle;
 
 use crate::Error;
@@ -105,11 +105,15 @@ impl Pipeline {
             let stack = Arc::clone(&group);
             async move { entry::group_batch(&*stack, event).await }
         })?;
-        let (handle, downstream) = (Arc::clone(stack), Arc::clone(downstream));
-        pipeline.map(client, mapping(&queues.handle, HANDLE, 64), move |event| {
-            let (stack, downstream) = (Arc::clone(&handle), Arc::clone(&downstream));
-            async move { entry::batch_handler(&*stack, &*downstream, event).await }
-        })?;
+        for (reads, queue, settings) in
+            [(Destination::Handle, &queues.handle, HANDLE), (Destination::LongHandle, &queues.long_handle, LONG_HANDLE)]
+        {
+            let (handle, downstream) = (Arc::clone(stack), Arc::clone(downstream));
+            pipeline.map(client, mapping(queue, settings, 64), move |event| {
+                let (stack, downstream, reads) = (Arc::clone(&handle), Arc::clone(&downstream), reads.clone());
+                async move { entry::batch_handler(&*stack, &reads, &*downstream, event).await }
+            })?;
+        }
         Ok(pipeline)
     }
 

@@ -54,7 +54,8 @@ impl Step {
             Destination::Elect => Some(Self::ElectLeader),
             Destination::Group => Some(Self::GroupBatch),
             Destination::Handle => Some(Self::BatchHandler),
-            Destination::Rejected | Destination::Notification(_) => None,
+            // No long calls are simulated.
+            Destination::LongHandle | Destination::Rejected | Destination::Notification(_) => None,
         }
     }
 }

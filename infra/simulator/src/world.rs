@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use groupage_aws::entry::mapping::{MEMORY_MB, SWEEP_EVERY_MS};
 use groupage_aws::entry::{self, Handled, RouteSource, Stack};
 use groupage_core::domain::gate::Unit;
+use groupage_core::ports::Destination;
 use groupage_core::routes::Routes;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -53,7 +54,7 @@ impl Steps for Real {
             Step::RegisterTask | Step::RegisterInOrder => Box::pin(entry::register_task(function, event)),
             Step::ElectLeader => Box::pin(entry::elect_leader(function, event)),
             Step::GroupBatch => Box::pin(entry::group_batch(function, event)),
-            Step::BatchHandler => Box::pin(entry::batch_handler(function, downstream, event)),
+            Step::BatchHandler => Box::pin(entry::batch_handler(function, &Destination::Handle, downstream, event)),
         }
     }
 }

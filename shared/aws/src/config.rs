@@ -9,6 +9,7 @@ use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
 use groupage_core::domain::task::RETENTION_DAYS;
 use groupage_core::domain::tracker::Patience;
+use groupage_core::ports::Destination;
 use groupage_core::routes::Allowed;
 use groupage_core::steps::track::Lifetimes;
 
@@ -86,7 +87,7 @@ impl Tables {
     }
 }
 
-/// The URLs of the SQS queues: one per step, a FIFO one for register-task, and two for people.
+/// The URLs of the SQS queues: one per step, a FIFO one for register-task, one for long calls, and two for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queues {
     /// Intake: task messages, read by register-task.
@@ -99,6 +100,8 @@ pub struct Queues {
     pub group: String,
     /// Frozen batches, read by batch-handler.
     pub handle: String,
+    /// Those whose calls may be long, read by the batch-handler that has the time.
+    pub long_handle: String,
     /// Task messages that can never be registered, each with its reason.
     pub rejected: String,
     /// Where notifications go whose route says `default`.
@@ -106,7 +109,7 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// Reads `GROUPAGE_{TASK,IN_ORDER,ELECT,GROUP,HANDLE,REJECTED,NOTIFICATION}_QUEUE`.
+    /// Reads `GROUPAGE_{TASK,IN_ORDER,ELECT,GROUP,HANDLE,LONG_HANDLE,REJECTED,NOTIFICATION}_QUEUE`.
     /// The error names the first that is not set.
     pub fn from_env() -> Result<Self, Error> {
         Ok(Self {
@@ -115,6 +118,7 @@ impl Queues {
             elect: required("GROUPAGE_ELECT_QUEUE")?,
             group: required("GROUPAGE_GROUP_QUEUE")?,
             handle: required("GROUPAGE_HANDLE_QUEUE")?,
+            long_handle: required("GROUPAGE_LONG_HANDLE_QUEUE")?,
             rejected: required("GROUPAGE_REJECTED_QUEUE")?,
             notifications: required("GROUPAGE_NOTIFICATION_QUEUE")?,
         })
@@ -171,9 +175,9 @@ pub fn senders_from_env() -> Senders {
     Senders { own: listed("GROUPAGE_OWN_SENDERS"), trusted: listed("GROUPAGE_TRUSTED_SENDERS") }
 }
 
-/// Reads `GROUPAGE_SECRET_HOSTS` (`HOST=SECRET,…`) and `GROUPAGE_PRIVATE_HOSTS` (`HOST,…`): which secret a route may
-/// send where, and which hosts may be called whose address is not public. Of a variable that is not set, `unset` has
-/// the answer.
+/// Reads `GROUPAGE_SECRET_HOSTS` (`HOST=SECRET,…`), `GROUPAGE_PRIVATE_HOSTS` (`HOST,…`) and `GROUPAGE_LONG_CALLS`. They
+/// say which secret a route may send where, which hosts may be called whose address is not public, and whether a call
+/// may be long. Of a variable that is not set, `unset` has the answer.
 ///
 /// # Errors
 /// [`Error::Invalid`] if an entry is no host with a secret.
@@ -184,10 +188,21 @@ pub fn allowed_from_env(unset: Allowed) -> Result<Allowed, Error> {
         Ok(list) => unset.with_secrets(&list).map_err(|value| Error::Invalid { name: NAME, value, expected })?,
         Err(_) => unset,
     };
+    let allowed = if has_time_for_long_calls() { allowed.with_long_calls(true) } else { allowed };
     Ok(match env::var("GROUPAGE_PRIVATE_HOSTS") {
         Ok(list) => allowed.with_hosts(&list),
         Err(_) => allowed,
     })
+}
+
+/// Reads `GROUPAGE_LONG_CALLS`: which queue batch-handler reads. It is that of usual calls if it is not set. `true`
+/// says that the function has time for long ones.
+pub fn handles_from_env() -> Destination {
+    if has_time_for_long_calls() { Destination::LongHandle } else { Destination::Handle }
+}
+
+fn has_time_for_long_calls() -> bool {
+    env::var("GROUPAGE_LONG_CALLS").is_ok_and(|value| value == "true")
 }
 
 /// Reads `GROUPAGE_LOG_TARGETS`: whether logs name Targets. They do if it is not set; `false` says no.

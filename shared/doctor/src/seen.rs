@@ -89,6 +89,8 @@ pub enum Step {
     GroupBatch,
     /// Calls downstreams.
     BatchHandler,
+    /// Makes the long ones of their calls.
+    LongBatchHandler,
     /// Sends on what was lost.
     Sweep,
     /// Answers over HTTP.
@@ -97,8 +99,15 @@ pub enum Step {
 
 impl Step {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::RegisterTask, Self::ElectLeader, Self::GroupBatch, Self::BatchHandler, Self::Sweep, Self::Api];
+    pub const ALL: [Self; 7] = [
+        Self::RegisterTask,
+        Self::ElectLeader,
+        Self::GroupBatch,
+        Self::BatchHandler,
+        Self::LongBatchHandler,
+        Self::Sweep,
+        Self::Api,
+    ];
 
     /// Its name, as people say it.
     pub const fn name(self) -> &'static str {
@@ -107,6 +116,7 @@ impl Step {
             Self::ElectLeader => "elect-leader",
             Self::GroupBatch => "group-batch",
             Self::BatchHandler => "batch-handler",
+            Self::LongBatchHandler => "batch-handler (long calls)",
             Self::Sweep => "sweep",
             Self::Api => "api",
         }
@@ -119,6 +129,7 @@ impl Step {
             Self::ElectLeader => "ElectLeaderFunctionName",
             Self::GroupBatch => "GroupBatchFunctionName",
             Self::BatchHandler => "BatchHandlerFunctionName",
+            Self::LongBatchHandler => "LongBatchHandlerFunctionName",
             Self::Sweep => "SweepFunctionName",
             Self::Api => "ApiFunctionName",
         }
@@ -127,7 +138,9 @@ impl Step {
     /// Whether a message may come back to it: it reads a queue to which what it sends may lead.
     pub const fn is_on_a_cycle(self) -> bool {
         match self {
-            Self::RegisterTask | Self::ElectLeader | Self::GroupBatch | Self::BatchHandler => true,
+            Self::RegisterTask | Self::ElectLeader | Self::GroupBatch | Self::BatchHandler | Self::LongBatchHandler => {
+                true
+            }
             Self::Sweep | Self::Api => false,
         }
     }

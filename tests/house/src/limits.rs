@@ -42,9 +42,10 @@ pub const ROWS: [Row; 26] = [
     ("a window (`wait_ms`)", "{} minutes", &[(Field("BatchLimits", "wait_ms"), MINUTE_MS)]),
     (
         "a call",
-        "{} s, a body of {} MiB, an answer of {} MiB",
+        "{} s, [a long one](../guides/downstreams.md#long-calls) {} minutes; a body of {} MiB, an answer of {} MiB",
         &[
-            (Field("Http", "timeout_ms"), 1_000),
+            (Field("Lambda", "timeout_ms"), 1_000),
+            (Field("Http", "timeout_ms"), MINUTE_MS),
             (Constant("shared/core/src/routes/body.rs", "MAX_BODY_BYTES"), MIB),
             (Constant("shared/core/src/domain/answer.rs", "MAX_ANSWER_BYTES"), MIB),
         ],

@@ -68,7 +68,7 @@ impl Outbox for Queues {
         let mut answers = Vec::new();
         for message in messages {
             let between_steps = match message.to {
-                Destination::Elect | Destination::Group | Destination::Handle => true,
+                Destination::Elect | Destination::Group | Destination::Handle | Destination::LongHandle => true,
                 // What is on a task queue is in no table yet: a queue keeps it, as it keeps a sender's message.
                 Destination::Tasks
                 | Destination::InOrder(_)

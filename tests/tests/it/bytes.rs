@@ -164,12 +164,10 @@ fn an_event_is_handled_record_by_record_whatever_is_in_it() {
             for (understood, kept) in [
                 (understood.0, entry::elect_leader(&stack, event("{}")).await.response),
                 (understood.1, entry::group_batch(&stack, event("{}")).await.response),
-                (
-                    understood.2,
-                    entry::batch_handler(&stack, &Scripted::new(Box::new(|_, _| Ok(ok("")))), event("{}"))
-                        .await
-                        .response,
-                ),
+                (understood.2, {
+                    let downstream = Scripted::new(Box::new(|_, _| Ok(ok(""))));
+                    entry::batch_handler(&stack, &Destination::Handle, &downstream, event("{}")).await.response
+                }),
             ] {
                 let kept: Vec<&str> = kept.batch_item_failures.iter().map(|of| of.item_identifier.as_str()).collect();
                 assert!(kept.contains(&"good"), "no step understands `{{}}`");

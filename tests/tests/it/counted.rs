@@ -40,7 +40,7 @@ async fn a_task_whose_status_is_not_written_at_first_counts_once() {
     let mut kept = Vec::new();
     for received in 1..=2 {
         let event = entry::event([("h".to_owned(), batch.body.clone(), received)]);
-        let handled = entry::batch_handler(&stack, &downstream, event).await;
+        let handled = entry::batch_handler(&stack, &Destination::Handle, &downstream, event).await;
         counts.merge(&handled.counts);
         kept.push(handled.response.batch_item_failures.len());
     }

@@ -53,6 +53,7 @@ async fn a_renewal_under_way_does_not_come_between_the_last_look_at_the_gate_and
     let step = HandleBatch {
         store: &slow,
         queue: &world.queues,
+        reads: &Destination::Handle,
         downstream: &downstream,
         env: &world.env,
         routes: &world.routes,

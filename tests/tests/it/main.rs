@@ -23,6 +23,7 @@ mod held;
 mod late;
 mod leader;
 mod lists;
+mod long_calls;
 mod named;
 mod order;
 mod outages;

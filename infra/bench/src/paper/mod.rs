@@ -181,7 +181,9 @@ impl Invocation<'_> {
         if let Some(route) = self.routes.iter().next() {
             let (id, fence) = (groupage_core::domain::id::BatchId::new(batch), groupage_core::domain::id::Fence(0));
             let target = &groupage_core::domain::id::Target::of(&route.name, target);
-            let call = Call { downstream: &route.downstream, batch: &id, target, fence, attempt: 1, body, trace: None };
+            let downstream = &route.downstream;
+            let (attempt, secrets, trace) = (1, Vec::new(), None);
+            let call = Call { downstream, batch: &id, target, fence, attempt, body, secrets, trace };
             // It accepts everything.
             let _ = self.downstream.call(&call).await;
         }

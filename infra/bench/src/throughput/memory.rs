@@ -74,7 +74,9 @@ async fn deliver(stack: &Stack, to: Destination, messages: Vec<Delivery>) -> Cou
         }
         Destination::Elect => entry::elect_leader(stack, event).await,
         Destination::Group => entry::group_batch(stack, event).await,
-        Destination::Handle => entry::batch_handler(stack, &Accepting::default(), event).await,
+        Destination::Handle | Destination::LongHandle => {
+            entry::batch_handler(stack, &to, &Accepting::default(), event).await
+        }
         // The queues hand out none of these.
         Destination::Rejected | Destination::Notification(_) => Handled::default(),
     };

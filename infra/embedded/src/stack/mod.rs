@@ -137,6 +137,7 @@ impl Stack {
             ("GROUPAGE_ELECT_QUEUE", queues.elect.clone()),
             ("GROUPAGE_GROUP_QUEUE", queues.group.clone()),
             ("GROUPAGE_HANDLE_QUEUE", queues.handle.clone()),
+            ("GROUPAGE_LONG_HANDLE_QUEUE", queues.long_handle.clone()),
             ("GROUPAGE_REJECTED_QUEUE", queues.rejected.clone()),
             ("GROUPAGE_NOTIFICATION_QUEUE", queues.notifications.clone()),
         ]

@@ -42,6 +42,8 @@ const GROUP: Step =
 /// Every retry of a call is a receive of this one.
 const HANDLE: Step =
     Step { name: "handle", visibility_s: 75 + SPARE_S, max_receives: 100, max_bytes: 262_144, is_fifo: false };
+/// The same of long calls.
+const LONG_HANDLE: Step = Step { name: "long-handle", visibility_s: 900 + SPARE_S, ..HANDLE };
 
 /// Creates every queue, each step's with its dead-letter queue; their names begin with `prefix`.
 pub async fn create(client: &Client, prefix: &str) -> Result<Queues, Error> {
@@ -52,6 +54,7 @@ pub async fn create(client: &Client, prefix: &str) -> Result<Queues, Error> {
         elect: create_step(client, prefix, &ELECT).await?,
         group: create_step(client, prefix, &GROUP).await?,
         handle: create_step(client, prefix, &HANDLE).await?,
+        long_handle: create_step(client, prefix, &LONG_HANDLE).await?,
         rejected: create_queue(client, format!("{prefix}-rejected"), kept()).await?,
         notifications: create_queue(client, format!("{prefix}-notification"), kept()).await?,
     })

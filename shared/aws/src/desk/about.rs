@@ -41,7 +41,7 @@ impl About {
                 };
                 Self { tasks, batch, targets: vec![group.target().whole().to_string()] }
             }),
-            "handle" => serde_json::from_str(body).ok().map(|handle: Handle| Self {
+            "handle" | "long-handle" => serde_json::from_str(body).ok().map(|handle: Handle| Self {
                 batch: Some(handle.batch.to_string()),
                 targets: vec![handle.target.whole().to_string()],
                 ..Self::default()
@@ -142,7 +142,9 @@ mod tests {
         let (batch, target) = (BatchId::new("b"), Target::new("r:t"));
         let handle = Handle { batch, target, waits: 0, nudge: 0, ticket: None, copies: Copies::NONE };
         let body = serde_json::to_string(&handle).unwrap();
-        assert_eq!(About::of("handle-dlq", &body, None).batch.as_deref(), Some("b"));
+        for queue in ["handle-dlq", "long-handle-dlq"] {
+            assert_eq!(About::of(queue, &body, None).batch.as_deref(), Some("b"), "{queue}");
+        }
         assert_eq!(tasks("handle-dlq", "broken"), ["m-1"]);
     }
 }

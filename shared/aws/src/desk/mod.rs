@@ -109,10 +109,17 @@ impl Desk {
     }
 
     /// The queues that the steps read.
-    fn steps(&self) -> [Queue; 5] {
-        let Queues { tasks, in_order, elect, group, handle, .. } = &self.queues;
-        [("tasks", tasks), ("in-order", in_order), ("elect", elect), ("group", group), ("handle", handle)]
-            .map(|(name, url)| Queue { name: name.to_owned(), url: url.clone(), source: None })
+    fn steps(&self) -> [Queue; 6] {
+        let Queues { tasks, in_order, elect, group, handle, long_handle, .. } = &self.queues;
+        let named = [
+            ("tasks", tasks),
+            ("in-order", in_order),
+            ("elect", elect),
+            ("group", group),
+            ("handle", handle),
+            ("long-handle", long_handle),
+        ];
+        named.map(|(name, url)| Queue { name: name.to_owned(), url: url.clone(), source: None })
     }
 
     /// The queues whose messages need a person: the rejected queue and each step's dead-letter queue.

@@ -22,6 +22,9 @@ use super::secrets::{MAX_AGE, Secrets, YOUNG};
 
 const USER_AGENT: &str = concat!("groupage/", env!("CARGO_PKG_VERSION"));
 
+/// Packets go to and fro so often while an answer is waited for. A NAT gateway of AWS forgets a connection after 350 s
+/// without any.
+const KEPT_ALIVE: Duration = Duration::from_secs(60);
 /// Servers close idle connections after a minute or more; a connection that is surely open saves a reset.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// A client with the machine's own certificates lasts for so long. Others last as long as their secrets do.
@@ -61,6 +64,7 @@ impl Clients {
             .dns_resolver(Guarded::new(Arc::clone(&self.allowed)))
             .user_agent(USER_AGENT)
             .pool_idle_timeout(IDLE_TIMEOUT)
+            .tcp_keepalive(KEPT_ALIVE)
             .build()
             .map_err(|error| unusable("http_client", &error))
     }

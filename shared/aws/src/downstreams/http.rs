@@ -1,7 +1,8 @@
 //! Calls over HTTP.
 //!
 //! The caller makes no call that the stack does not allow. It reads an answer to its end or to [`MAX_ANSWER_BYTES`],
-//! within the route's timeout as a whole, and puts asterisks in place of each secret that the answer repeats.
+//! within the route's timeout as a whole, and puts asterisks in place of each secret that the answer repeats. The core
+//! renders bodies without their secrets, which are filled in here.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,8 +14,8 @@ use aws_config::SdkConfig;
 use groupage_core::domain::outcome::Reason;
 use groupage_core::domain::trace::TRACEPARENT;
 use groupage_core::ports::{Answer, Call, MAX_ANSWER_BYTES, NoAnswer};
-use groupage_core::routes::downstream::{Filling, header, in_url};
-use groupage_core::routes::{self, Allowed, Http, ResponseMapping};
+use groupage_core::routes::downstream::{Filling, USUAL_MS, header, in_url};
+use groupage_core::routes::{self, Allowed, Http, MAX_BODY_BYTES, ResponseMapping, Unmade, filled};
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, Url};
 use tokio::time::{Instant, timeout_at};
@@ -33,6 +34,8 @@ const ATTEMPT: HeaderName = HeaderName::from_static("groupage-attempt");
 
 /// The body of an answer that is no 2xx is read for so long at most: its status holds calls back meanwhile unheard.
 const REFUSAL_WITHIN: Duration = Duration::from_secs(1);
+/// A call is made once more within this time only: the timeout is for both of a usual call, and for one of a long one.
+const REPEATED_WITHIN: Duration = Duration::from_millis(USUAL_MS);
 /// A shorter value is no secret that can be told from other text.
 const BLOTTED_FROM: usize = 8;
 
@@ -45,13 +48,14 @@ pub(crate) struct HttpCaller {
     allowed: Arc<Allowed>,
 }
 
-/// All of a request but its body, and what its signature adds.
+/// All of a request but what its signature adds.
 #[derive(PartialEq)]
-struct Prepared {
+struct Prepared<'a> {
     url: Url,
     headers: HeaderMap,
+    body: Cow<'a, [u8]>,
     proof: Proof,
-    /// The secrets in its URL and its headers, as they are sent.
+    /// The secrets in its URL, its headers and its body, as they are sent.
     secrets: Vec<String>,
 }
 
@@ -67,7 +71,7 @@ impl HttpCaller {
     }
 
     /// Makes one call. It makes one more if its secrets were refused and are others by now, or if its signature was
-    /// refused for its time. The timeout begins when the secrets are at hand.
+    /// refused for its time, as long as its function has the time. The timeout begins when the secrets are at hand.
     pub(crate) async fn call(&self, http: &Http, call: &Call<'_>, timeout: Duration) -> Result<Answer, NoAnswer> {
         self.allowed.call(http).map_err(|forbidden| {
             warn!(%forbidden, "a call is not allowed");
@@ -75,9 +79,12 @@ impl HttpCaller {
         })?;
         let client = self.clients.get(&http.tls, &self.secrets).await?;
         let prepared = self.prepared(http, call).await?;
-        let body = compressed(&call.body, http.compress).await?;
-        let one = Request { http, id: call.batch.as_str(), body, client: &client };
+        let one = Request { http, id: call.batch.as_str(), client: &client };
+        let begun = Instant::now();
         let sent = self.send(&one, &prepared, timeout).await?;
+        if begun.elapsed() > REPEATED_WITHIN {
+            return prepared.proof.judge(sent.answer);
+        }
         // Some servers say so of a client that has called too often.
         let is_asked_to_wait = sent.answer.retry_after_ms.is_some();
         if self.proofs.corrects(&prepared.proof, host(&prepared.url), &sent) {
@@ -95,20 +102,19 @@ impl HttpCaller {
     }
 
     /// Makes one request.
-    async fn send(&self, one: &Request<'_>, prepared: &Prepared, timeout: Duration) -> Result<Sent, NoAnswer> {
+    async fn send(&self, one: &Request<'_>, prepared: &Prepared<'_>, timeout: Duration) -> Result<Sent, NoAnswer> {
         let method = Method::from_bytes(one.http.method.as_str().as_bytes());
         let method = method.map_err(|_| NoAnswer::Misconfigured(Reason::new("request_unusable")))?;
         let mut headers = prepared.headers.clone();
-        let url = &prepared.url;
-        let signable =
-            Signable { method: method.as_str(), url: url.as_str(), host: host(url), body: &one.body, id: one.id };
+        let Prepared { url, body, .. } = prepared;
+        let signable = Signable { method: method.as_str(), url: url.as_str(), host: host(url), body, id: one.id };
         let signed_at = self.proofs.sign(&prepared.proof, &signable, &mut headers, SystemTime::now())?;
         // Other headers hold what an answer may well repeat, such as the Target.
         let proves =
             |(name, value): &(_, &HeaderValue)| value.is_sensitive() && prepared.headers.get(*name) != Some(value);
         let mut secrets = prepared.secrets.clone();
         secrets.extend(headers.iter().filter(proves).flat_map(|(_, value)| in_header(value)));
-        let request = one.client.request(method, url.clone()).headers(headers).body(one.body.to_vec());
+        let request = one.client.request(method, url.clone()).headers(headers).body(body.to_vec());
         let deadline = Instant::now() + timeout;
         let response = timeout_at(deadline, request.send()).await.map_err(|_| NoAnswer::Timeout)?;
         let response = response.map_err(no_answer)?;
@@ -119,7 +125,7 @@ impl HttpCaller {
         Ok(Sent { answer, signed_at, server_time: date })
     }
 
-    async fn prepared(&self, http: &Http, call: &Call<'_>) -> Result<Prepared, NoAnswer> {
+    async fn prepared<'a>(&self, http: &Http, call: &'a Call<'_>) -> Result<Prepared<'a>, NoAnswer> {
         let mut named = BTreeMap::new();
         for (name, secret) in &http.secrets {
             named.insert(name.as_str().to_owned(), self.secrets.text(secret).await?);
@@ -159,8 +165,25 @@ impl HttpCaller {
         }
         let client = self.clients.get(&None, &self.secrets).await?;
         let proof = self.proofs.of(http, &self.secrets, &client).await?;
-        Ok(Prepared { url, headers, proof, secrets })
+        let body = body(http, call, &named, &mut secrets).await?;
+        Ok(Prepared { url, headers, body, proof, secrets })
     }
+}
+
+/// Returns a call's body as it is sent. Adds the secrets in it, as they stand there.
+async fn body<'a>(
+    http: &Http,
+    call: &'a Call<'_>,
+    named: &BTreeMap<String, String>,
+    secrets: &mut Vec<String>,
+) -> Result<Cow<'a, [u8]>, NoAnswer> {
+    if call.secrets.is_empty() {
+        return compressed(&call.body, http.compress).await;
+    }
+    let filled = filled(&call.body, &call.secrets, named, MAX_BODY_BYTES);
+    let filled = filled.ok_or_else(|| NoAnswer::Oversized(Unmade::TooLarge.reason()))?;
+    secrets.extend(filled.secrets);
+    Ok(compressed(&filled.text, http.compress).await?.into_owned().into())
 }
 
 /// The part of a request that stays the same when it is repeated.
@@ -168,7 +191,6 @@ struct Request<'a> {
     http: &'a Http,
     /// The batch.
     id: &'a str,
-    body: Cow<'a, [u8]>,
     client: &'a Client,
 }
 

@@ -58,6 +58,8 @@ pub const HANDLE: Settings = Settings {
     max_concurrency: 250,
     max_receives: 100,
 };
+/// The queue of long calls: as long as Lambda lets a function work.
+pub const LONG_HANDLE: Settings = Settings { timeout_s: 900, visibility_s: 5_400, max_concurrency: 25, ..HANDLE };
 /// What is between a task and its call works through tasks one by one; batch-handler waits, and is billed meanwhile.
 const GROUPING_MEMORY_MB: u32 = 1_024;
 /// Memory of the other functions, in MB.
@@ -90,6 +92,7 @@ mod tests {
             (ELECT, "Elections", "ElectLeaderFunction", "ElectQueue"),
             (GROUP, "Leaders", "GroupBatchFunction", "GroupQueue"),
             (HANDLE, "Batches", "BatchHandlerFunction", "HandleQueue"),
+            (LONG_HANDLE, "LongBatches", "LongBatchHandlerFunction", "LongHandleQueue"),
         ] {
             let within = |resource: &str, name: &str| number(&format!("\n{resource}:\n"), name);
             assert_eq!(within(&format!("        {mapping}"), "BatchSize"), settings.batch_size as u64, "{mapping}");

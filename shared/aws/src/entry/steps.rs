@@ -9,7 +9,7 @@ use groupage_core::domain::message::{Elect, Group, Handle};
 use groupage_core::domain::retry::Retryable;
 use groupage_core::domain::sender::Senders;
 use groupage_core::domain::session::Timing;
-use groupage_core::ports::{Downstream, Env, Inbox, Outbox, Store};
+use groupage_core::ports::{Destination, Downstream, Env, Inbox, Outbox, Store};
 use groupage_core::routes::Routes;
 use groupage_core::steps::Error;
 use groupage_core::steps::elect::{self, ElectLeader};
@@ -214,17 +214,18 @@ pub async fn group_batch<S: Store, Q: Outbox + Inbox, E: Env>(stack: &Stack<S, Q
     }))
 }
 
-/// batch-handler.
+/// batch-handler of the queue that it `reads`: that of usual calls, or of long ones.
 pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
     stack: &Stack<S, Q, E>,
+    reads: &Destination,
     downstream: &D,
     event: SqsEvent,
 ) -> Handled {
     let Some(routes) = current(&stack.routes).await else { return all_failed(event) };
     let Stack { store, queues: queue, env, timing, worker, .. } = stack;
     let announced = Announced::default();
-    let step =
-        &HandleBatch { store, queue, downstream, env, routes: &routes, timing: *timing, worker, announced: &announced };
+    let (routes, timing, announced) = (&routes, *timing, &announced);
+    let step = &HandleBatch { store, queue, reads, downstream, env, routes, timing, worker, announced };
     let braked = &Braked::default();
     let fates = records::each(event, |received: Received<Handle>| async move {
         braked.look(received.message.copies.is_braked(env.now()), &received.message_id);

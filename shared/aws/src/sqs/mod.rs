@@ -65,6 +65,7 @@ impl Sqs {
             Destination::Elect => Some(&self.queues.elect),
             Destination::Group => Some(&self.queues.group),
             Destination::Handle => Some(&self.queues.handle),
+            Destination::LongHandle => Some(&self.queues.long_handle),
             Destination::Rejected => Some(&self.queues.rejected),
             Destination::Notification(NotificationQueue::Default) => Some(&self.queues.notifications),
             Destination::Notification(NotificationQueue::None) => None,

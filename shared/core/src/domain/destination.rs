@@ -24,6 +24,8 @@ pub enum Destination {
     Group,
     /// batch-handler's queue.
     Handle,
+    /// The queue of the batch-handler that makes long calls.
+    LongHandle,
     /// The queue of messages that can never be registered.
     Rejected,
     /// A queue that the routes file names for notifications.
@@ -42,7 +44,13 @@ impl Destination {
         match self {
             Self::InOrder(lane) => Some(digest(&["lane", lane.as_str()])),
             Self::Gather(target) => Some(digest(&["gather", target.as_str()])),
-            Self::Tasks | Self::Elect | Self::Group | Self::Handle | Self::Rejected | Self::Notification(_) => None,
+            Self::Tasks
+            | Self::Elect
+            | Self::Group
+            | Self::Handle
+            | Self::LongHandle
+            | Self::Rejected
+            | Self::Notification(_) => None,
         }
     }
 }
@@ -116,7 +124,9 @@ mod tests {
         assert!(groups[0] != groups[1] && groups[1] != groups[2]);
         assert_eq!(gather[0].lane(), None);
         let [tasks, elect, group] = [Destination::Tasks, Destination::Elect, Destination::Group];
-        for to in [tasks, elect, group, Destination::Handle, Destination::Rejected, Destination::Notification(queue)] {
+        let [handle, long] = [Destination::Handle, Destination::LongHandle];
+        let [rejected, notices] = [Destination::Rejected, Destination::Notification(queue)];
+        for to in [tasks, elect, group, handle, long, rejected, notices] {
             assert_eq!((to.lane(), to.group()), (None, None), "{to:?}");
         }
     }

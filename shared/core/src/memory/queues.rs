@@ -93,7 +93,8 @@ const fn is_for_a_step(to: &Destination) -> bool {
         | Destination::Gather(_)
         | Destination::Elect
         | Destination::Group
-        | Destination::Handle => true,
+        | Destination::Handle
+        | Destination::LongHandle => true,
         Destination::Rejected | Destination::Notification(_) => false,
     }
 }

@@ -18,8 +18,10 @@ pub struct Call<'a> {
     pub fence: Fence,
     /// Calls made for this batch, this one included.
     pub attempt: u32,
-    /// The body.
+    /// The body, without its secrets.
     pub body: String,
+    /// The places of its secrets: only a call over HTTP has some.
+    pub secrets: Vec<routes::SecretPlace>,
     /// What it belongs to, if anybody asks.
     pub trace: Option<CallTrace>,
 }

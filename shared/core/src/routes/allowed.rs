@@ -11,7 +11,7 @@ use url::Url;
 
 use super::Routes;
 use super::address::Network;
-use super::downstream::{Auth, Http, Secret};
+use super::downstream::{Auth, Http, Secret, USUAL_MS};
 
 /// Environment variables that routes may name as secrets begin with this, so that no other variable leaves the process.
 pub const SECRET_PREFIX: &str = "GROUPAGE_SECRET_";
@@ -23,6 +23,8 @@ pub struct Allowed {
     secrets: Option<Vec<(String, String)>>,
     /// Hosts of which the address may be one that is not public.
     hosts: Hosts,
+    /// Whether a call may be long.
+    long_calls: bool,
 }
 
 /// Hosts that are let into networks that are not public.
@@ -51,6 +53,9 @@ pub enum Forbidden {
     /// A header that is for the next machine only.
     #[error("the header `{0}` is between two machines on the way, not between a client and its server: leave it out")]
     HopByHop(String),
+    /// No function has the time.
+    #[error("`timeout_ms` is over {USUAL_MS}: long calls need the stack's parameter `LongCalls=true`")]
+    LongCall,
     /// The stack does not let this host have this secret.
     #[error("`SecretHosts` does not allow the secret for this host: it would have to hold `{0}`")]
     Secret(String),
@@ -63,6 +68,7 @@ impl Forbidden {
             Self::NotHttps(_) => "not_https",
             Self::Address(_) => "address_refused",
             Self::HopByHop(_) => "header_not_allowed",
+            Self::LongCall => "long_call_not_allowed",
             Self::NotASecret(_) | Self::Secret(_) => "secret_not_allowed",
         }
     }
@@ -81,19 +87,19 @@ pub struct Refused {
 }
 
 impl Allowed {
-    /// No secret, and public addresses only.
+    /// No secret, public addresses only, and no long call.
     pub const fn nothing() -> Self {
-        Self { secrets: Some(Vec::new()), hosts: Hosts::Named(Vec::new()) }
+        Self { secrets: Some(Vec::new()), hosts: Hosts::Named(Vec::new()), long_calls: false }
     }
 
     /// What a person allows who runs everything on a machine of one's own: every secret, and this machine.
     pub const fn on_own_machine() -> Self {
-        Self { secrets: None, hosts: Hosts::ThisMachine }
+        Self { secrets: None, hosts: Hosts::ThisMachine, long_calls: true }
     }
 
     /// Whatever some stack may allow; what is refused then is refused everywhere.
     pub const fn by_some_stack() -> Self {
-        Self { secrets: None, hosts: Hosts::Any }
+        Self { secrets: None, hosts: Hosts::Any, long_calls: true }
     }
 
     /// The same with secrets as a list allows them: `HOST=SECRET,…`. A secret is written as its `secrets_manager` says
@@ -115,6 +121,17 @@ impl Allowed {
     #[must_use]
     pub fn with_hosts(self, list: &str) -> Self {
         Self { hosts: Hosts::Named(entries(list).map(str::to_ascii_lowercase).collect()), ..self }
+    }
+
+    /// The same with long calls, or without.
+    #[must_use]
+    pub fn with_long_calls(self, long_calls: bool) -> Self {
+        Self { long_calls, ..self }
+    }
+
+    /// Whether a call may be long.
+    pub const fn long_calls(&self) -> bool {
+        self.long_calls
     }
 
     /// Whether routes may be published: the first that says what it may not do.
@@ -139,6 +156,9 @@ impl Allowed {
         let host = self.host(http.url.origin().as_ref(), http.url.as_str())?;
         if let Some(header) = http.hop_by_hop() {
             return Err(Forbidden::HopByHop(header.to_owned()));
+        }
+        if http.is_long() && !self.long_calls {
+            return Err(Forbidden::LongCall);
         }
         http.secrets().try_for_each(|(_, secret)| self.secret(&host, secret))?;
         match http.auth.as_deref() {
@@ -289,6 +309,15 @@ mod tests {
         assert!(!may(&own, "rebound.example", "127.0.0.1"), "only the machine's own names mean it");
         assert!(!may(&own, "localhost", "10.0.0.1") && !may(&own, "localhost", "169.254.169.254"));
         assert!(!may(&Allowed::nothing(), "localhost", "127.0.0.1"));
+    }
+
+    #[test]
+    fn a_long_call_needs_a_stack_that_makes_some() {
+        let of = |timeout_ms: u64| format!("url: 'https://api.example.com/', timeout_ms: {timeout_ms}");
+        assert_eq!(refusal(&Allowed::nothing(), &of(30_000)), None);
+        assert_eq!(refusal(&Allowed::nothing(), &of(30_001)), Some("long_call_not_allowed"));
+        assert_eq!(refusal(&Allowed::nothing().with_long_calls(true), &of(840_000)), None);
+        assert_eq!(refusal(&Allowed::by_some_stack(), &of(840_000)), None);
     }
 
     const KEY: &str = "headers: { A: { secret: { secrets_manager: 'trucks/key' } } }";

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use tokio::sync::MutexGuard;
 
 use super::Route;
+use super::secrets::SecretPlace;
 use crate::domain::{BatchId, Reason, Target};
 
 /// One member as the downstream sees it.
@@ -22,10 +23,19 @@ pub struct Item<'a> {
     pub payload: &'a RawValue,
 }
 
+/// A body without its secrets, and the places where they belong, from its beginning to its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Body {
+    /// All but its secrets.
+    pub text: String,
+    /// The places of its secrets.
+    pub secrets: Vec<SecretPlace>,
+}
+
 /// What a body says; also what a template sees. The attempt's number goes into a header, so that the body stays the
 /// same.
 #[derive(Debug, Serialize)]
-struct Body<'a> {
+struct DefaultBody<'a> {
     batch: &'a str,
     target: &'a str,
     items: &'a [Item<'a>],
@@ -70,7 +80,7 @@ impl Route {
     /// # Errors
     /// [`Unmade`]: the template failed or is over its budget, or the body is too large. No more than the budget, or the
     /// limit, is held in memory either way.
-    pub fn body(&self, key: &BatchId, target: &Target, items: &[Item<'_>]) -> Result<String, Unmade> {
+    pub fn body(&self, key: &BatchId, target: &Target, items: &[Item<'_>]) -> Result<Body, Unmade> {
         self.body_of(key, target, items, 1)
     }
 
@@ -83,16 +93,16 @@ impl Route {
         }
     }
 
-    fn body_of(&self, key: &BatchId, target: &Target, items: &[Item<'_>], share: usize) -> Result<String, Unmade> {
+    fn body_of(&self, key: &BatchId, target: &Target, items: &[Item<'_>], share: usize) -> Result<Body, Unmade> {
         let limit = self.downstream.max_body_bytes();
         if let Some(template) = &self.body {
             return template.render(key.as_str(), target.value(), items, limit, share);
         }
         let mut bounded = Bounded::new(limit);
-        let body = Body { batch: key.as_str(), target: target.value(), items };
+        let body = DefaultBody { batch: key.as_str(), target: target.value(), items };
         // Strings and JSON that was read before can always be written.
         let made = serde_json::to_writer(&mut bounded, &body).map_err(|_| Reason::new("body_unwritable"));
-        bounded.finish(made)
+        Ok(Body { text: bounded.finish(made)?, secrets: Vec::new() })
     }
 
     /// Finds the members on which the template fails alone, after it failed on all of these together. If it fails on
@@ -190,7 +200,7 @@ mod tests {
 
     fn body(template: &str, payloads: &[&str]) -> Result<String, Unmade> {
         let (key, target) = place();
-        route(template).body(&key, &target, &items(payloads))
+        route(template).body(&key, &target, &items(payloads)).map(|body| body.text)
     }
 
     fn failed(reason: &str) -> Result<String, Unmade> {
@@ -247,9 +257,13 @@ mod tests {
             let routes = Routes::parse(&yaml).unwrap();
             let (key, target) = place();
             let around =
-                routes.get(&RouteName::new("r")).unwrap().body(&key, &target, &items(&["\"\""])).unwrap().len();
+                routes.get(&RouteName::new("r")).unwrap().body(&key, &target, &items(&["\"\""])).unwrap().text.len();
             let payload = serde_json::to_string(&"x".repeat(bytes - around)).unwrap();
-            routes.get(&RouteName::new("r")).unwrap().body(&key, &target, &items(&[&payload])).map(|body| body.len())
+            routes
+                .get(&RouteName::new("r"))
+                .unwrap()
+                .body(&key, &target, &items(&[&payload]))
+                .map(|body| body.text.len())
         };
         for (downstream, most) in [
             ("lambda: { function: f }", MAX_BODY_BYTES),

@@ -8,7 +8,7 @@ use serde_saphyr::Spanned;
 
 use super::answer::Otherwise;
 use super::closing::Closing;
-use super::downstream::{Downstream, Http};
+use super::downstream::Downstream;
 use super::expression::Expression;
 use super::limited::Limited;
 use super::limits::CallLimits;
@@ -315,7 +315,7 @@ impl File {
             if let Some(what) = entry.downstream.response().contradiction() {
                 return Err(whole(format!("`response` of route `{}` {what}", entry.name)));
             }
-            if let Some(name) = entry.downstream.http().and_then(Http::unknown_secret) {
+            if let Some(name) = entry.downstream.unknown_secret() {
                 let what = format!("names `{{secrets.{name}}}`, and its `secrets` have no `{name}`");
                 return Err(whole(format!("route `{}` {what}", entry.name)));
             }

@@ -10,6 +10,7 @@ mod body;
 mod closing;
 mod doubts;
 pub mod downstream;
+mod encoding;
 mod expression;
 mod file;
 mod growth;
@@ -19,6 +20,7 @@ mod members;
 mod mistake;
 mod named;
 mod rendering;
+mod secrets;
 mod sharing;
 mod targets;
 mod template;
@@ -28,14 +30,15 @@ mod tried;
 pub use allowed::{Allowed, Forbidden, Refused, SECRET_PREFIX};
 use answer::Otherwise;
 pub use answer::{Class, Earlier, ResponseMapping};
-pub use body::{Item, MAX_BODY_BYTES, Renderable, Unmade};
+pub use body::{Body, Item, MAX_BODY_BYTES, Renderable, Unmade};
 pub use closing::Closing;
 pub use doubts::Doubt;
-pub use downstream::{Downstream, HeaderValue, Http, Secret};
+pub use downstream::{Downstream, HeaderValue, Http, Secret, USUAL_MS};
 pub use expression::Expression;
 pub use file::{File, Notify, OnReject, schema};
 pub use limits::Pause;
 pub use named::Named;
+pub use secrets::{Filled, SecretPlace, filled};
 use sharing::Sharing;
 pub use targets::Settings;
 
@@ -219,11 +222,15 @@ impl Route {
         Limits { in_flight: self.in_flight, rates: self.rates, share: None }
     }
 
-    /// Returns how long all calls of a claim may take, and so how long its permits last if its worker dies: twice the
-    /// timeout, since a call whose secret was refused is made again with a newer one; and time to take a batch apart,
-    /// where the route says so. The timeout of a route that does not say is `patience_ms`.
+    /// Returns how long all calls of a claim may take, and so how long its permits last if its worker dies: the timeout
+    /// twice, since a call whose secret was refused is made again with a newer one, which begins within `USUAL_MS` of
+    /// the first; and time to take a batch apart, where the route says so. The timeout of a route that does not say is
+    /// `patience_ms`.
     pub fn lease_ms(&self, patience_ms: u64) -> u64 {
-        let calls_ms = 2 * self.downstream.timeout_ms().unwrap_or(patience_ms) + MARGIN_MS;
+        let calls_ms = match self.downstream.timeout_ms() {
+            Some(timeout_ms) => timeout_ms + timeout_ms.min(USUAL_MS) + MARGIN_MS,
+            None => 2 * patience_ms + MARGIN_MS,
+        };
         let apart_ms = if self.on_reject == OnReject::Bisect { BISECTION_MS } else { 0 };
         calls_ms.max(apart_ms).max(self.least_lease_ms)
     }

@@ -215,19 +215,21 @@ impl RouteLimits {
 }
 
 /// Makes the leases of routes that share permits equally long, by which a semaphore tells when one is free. Refuses
-/// permits of called and of pulled routes: a worker that pulls says itself how long its leases are.
+/// permits of called and of pulled routes: a worker that pulls says itself how long its leases are. So it does of usual
+/// and of long calls: a function has no time for calls of another one's lease.
 pub(super) fn level_leases(routes: &mut [Route], entries: &ByName) -> Result<(), Error> {
     let permits = |route: &Route| {
         let with_permits = route.named.iter().filter(|one| one.limits.in_flight.is_some());
         with_permits.map(|one| one.name.clone()).collect::<Vec<_>>()
     };
     loop {
-        let mut longest: BTreeMap<LimitName, (u64, bool)> = BTreeMap::new();
+        let mut longest: BTreeMap<LimitName, (u64, Calls)> = BTreeMap::new();
         for route in &*routes {
             for name in permits(route) {
-                let (lease_ms, is_pulled) = longest.entry(name.clone()).or_insert((0, route.is_pulled()));
-                if let Some(entry) = entries.get(name.as_str()).filter(|_| *is_pulled != route.is_pulled()) {
-                    let what = "has permits of routes that are called and of routes that are pulled";
+                let (lease_ms, calls) = longest.entry(name.clone()).or_insert((0, Calls::of(route)));
+                if let Some(entry) = entries.get(name.as_str()).filter(|_| *calls != Calls::of(route)) {
+                    let (one, other) = (calls.in_words(), Calls::of(route).in_words());
+                    let what = format!("has permits of routes {one} and of routes {other}");
                     return Err(wrong(entry, format!("the limit `{name}` {what}: name one limit for each kind")));
                 }
                 *lease_ms = route.lease_ms(0).max(*lease_ms);
@@ -242,6 +244,32 @@ pub(super) fn level_leases(routes: &mut [Route], entries: &ByName) -> Result<(),
         }
         if is_level {
             return Ok(());
+        }
+    }
+}
+
+/// Who makes a route's calls, and so how long its leases may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Calls {
+    Usual,
+    Long,
+    Pulled,
+}
+
+impl Calls {
+    fn of(route: &Route) -> Self {
+        match (route.is_pulled(), route.downstream.is_long()) {
+            (true, _) => Self::Pulled,
+            (false, true) => Self::Long,
+            (false, false) => Self::Usual,
+        }
+    }
+
+    const fn in_words(self) -> &'static str {
+        match self {
+            Self::Usual => "that are called",
+            Self::Long => "whose calls are long",
+            Self::Pulled => "that are pulled",
         }
     }
 }
@@ -302,6 +330,24 @@ mod tests {
         let named = "{ p: { in_flight: 1 }, r: { in_flight: 1 } }";
         let routes = file(named, &["limits: [p]", "limits: [p, r]", &slow.replace("[p]", "[r]")]).unwrap();
         assert!(routes.iter().all(|route| route.lease_ms(0) == 70_000), "{routes:?}");
+    }
+
+    #[test]
+    fn long_calls_share_no_permits_with_usual_ones() {
+        let of = |named: &str| {
+            let route = |name: &str, timeout_ms: u64| {
+                let when = "when: \"a == `1`\"";
+                let http = format!("downstream: {{ http: {{ url: 'https://x', timeout_ms: {timeout_ms} }} }}");
+                format!("  - {{ name: {name}, target: t, {when}, {http}, limits: [p] }}\n")
+            };
+            let routes = route("usual", 30_000) + &route("long", 30_001);
+            Routes::parse(&format!("version: 1\nlimits: {named}\nroutes:\n{routes}"))
+        };
+        let told = of("{ p: { in_flight: 1 } }").unwrap_err().what;
+        assert!(told.contains("routes that are called and of routes whose calls are long"), "{told}");
+        let routes = of("{ p: { rates: [{ amount: 1, per: day }] } }").unwrap();
+        let leases: Vec<u64> = routes.iter().map(|route| route.lease_ms(0)).collect();
+        assert_eq!(leases, [70_000, 70_001], "a second call begins within half a minute");
     }
 
     #[test]

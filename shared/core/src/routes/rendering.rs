@@ -15,6 +15,8 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, Value, context, escape_formatter};
 
+use super::secrets::{Marks, Uses};
+
 /// What a value takes of the budget beside its bytes.
 const A_VALUE: usize = 8;
 /// How deep lists and maps lie within each other at most: what walks through them calls itself.
@@ -62,10 +64,16 @@ pub(super) fn prepare(environment: &mut Environment<'_>) {
     environment.add_test(CALLED, |state: &mut State<'_, '_>, args: Args| called(state, &args.into_values(), test));
 }
 
-/// Runs a template with this budget.
-pub(super) fn render(environment: &Environment<'_>, name: &str, context: Value, budget: usize) -> Made<Rendered> {
+/// Runs a template with this budget, and with marks in place of its secrets.
+pub(super) fn render(
+    environment: &Environment<'_>,
+    name: &str,
+    context: Value,
+    budget: usize,
+    marks: &Marks,
+) -> Made<Rendered> {
     let template = environment.get_template(name)?;
-    let guarded = guarded(&machinery::get_compiled_template(&template).instructions);
+    let guarded = guarded(&machinery::get_compiled_template(&template).instructions, marks);
     let mut text = String::new();
     LEFT.set(Some(budget));
     let mut output = machinery::make_string_output(&mut text);
@@ -73,6 +81,12 @@ pub(super) fn render(environment: &Environment<'_>, name: &str, context: Value, 
     let result = machinery::eval(environment, &guarded, context, &none, &mut output, AutoEscape::None).map(drop);
     let is_over_budget = LEFT.take().is_none();
     Ok(Rendered { text, result, is_over_budget })
+}
+
+/// Finds the secrets that a template writes, or says what else it does with one.
+pub(super) fn secrets(environment: &Environment<'_>, name: &str) -> Result<Uses, String> {
+    let template = environment.get_template(name).map_err(|error| error.to_string())?;
+    Uses::of(&machinery::get_compiled_template(&template).instructions)
 }
 
 /// What a template calls that is not there, in words.
@@ -125,8 +139,12 @@ pub(super) fn multiplied(source: &str) -> Option<u16> {
 }
 
 /// The instructions with what charges their values. Those behind move, and with them where loops and branches lead.
-fn guarded<'a>(written: &Instructions<'a>) -> Instructions<'a> {
-    let all: Vec<_> = (0..).map_while(|at| written.get(at).map(with_charges)).collect();
+fn guarded<'a>(written: &Instructions<'a>, marks: &Marks) -> Instructions<'a> {
+    let of = |at, one| match marks.get(&at) {
+        Some(mark) => mark.iter().map(|mark| Instruction::LoadConst(Value::from(mark.as_str()))).collect(),
+        None => with_charges(one),
+    };
+    let all: Vec<_> = (0..).map_while(|at| Some(of(at, written.get(at)?))).collect();
     let mut begins = vec![0_u32];
     for one in &all {
         begins.push(begins.last().copied().unwrap_or_default() + u32::try_from(one.len()).unwrap_or_default());

@@ -7,17 +7,17 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use base64::prelude::{BASE64_STANDARD, Engine};
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, filters};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::body::{Item, Unmade};
+use super::body::{Body, Item, Unmade};
+use super::encoding::{base64, urlencode, xmlescape};
 use super::members;
 use super::rendering::{self, Rendered};
+use super::secrets::Uses;
 use crate::domain::outcome::Reason;
 
 /// A compiled body template.
@@ -27,12 +27,10 @@ pub struct Template(Arc<Compiled>);
 #[derive(Debug)]
 struct Compiled {
     environment: Environment<'static>,
+    secrets: Uses,
     /// Held while one rendering computes.
     turn: Mutex<()>,
 }
-
-/// What a URL's part may hold as it is: RFC 3986's unreserved characters.
-pub(super) const IN_URL: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 const NAME: &str = "body";
 
@@ -66,22 +64,29 @@ impl Template {
             environment.remove_global("debug");
             environment.remove_global("namespace");
             environment.add_filter("tojson", tojson);
-            environment.add_filter("base64", |value: &Value| text(value).map(|text| BASE64_STANDARD.encode(text)));
-            environment.add_filter("urlencode", |value: &Value| text(value).map(urlencode));
-            environment.add_filter("xmlescape", |value: &Value| text(value).map(xmlescape));
+            environment.add_filter("base64", |value: &Value| text(value).map(|text| base64(&text)));
+            environment.add_filter("urlencode", |value: &Value| text(value).map(|text| urlencode(&text)));
+            environment.add_filter("xmlescape", |value: &Value| text(value).map(|text| xmlescape(&text)));
             let added = environment.add_template_owned(NAME, source);
             added.map_err(|error| format!("`body` is no template: {error:#}"))?;
             if let Some(what) = rendering::unknown(&environment, NAME) {
                 return Err(format!("`body` is no template: {what}"));
             }
+            let secrets = rendering::secrets(&environment, NAME);
+            let secrets = secrets.map_err(|what| format!("`body` is no template: {what}"))?;
             rendering::prepare(&mut environment);
-            Ok(Compiled { environment, turn: Mutex::default() })
+            Ok(Compiled { environment, secrets, turn: Mutex::default() })
         });
         let compiled = compiling.map_err(|error| format!("`body` cannot be compiled now: {error}"))?.join();
         compiled
             .unwrap_or_else(|_| Err("`body` is no template: it makes its compiler panic".to_owned()))
             .map(Arc::new)
             .map(Self)
+    }
+
+    /// Lists the names of the secrets that it writes.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.0.secrets.names()
     }
 
     /// Waits until no other call renders the template.
@@ -101,15 +106,20 @@ impl Template {
         items: &[Item<'_>],
         limit: usize,
         share: usize,
-    ) -> Result<String, Unmade> {
+    ) -> Result<Body, Unmade> {
         let bytes: usize = items.iter().map(|item| item.payload.get().len()).sum();
         let context = minijinja::context! { batch, target, items => members::list(items) };
-        let rendered =
-            rendering::render(&self.0.environment, NAME, context, MAX_WORK / share.max(1) + WORK_A_BYTE * bytes);
+        let Compiled { environment, secrets, .. } = &*self.0;
+        let members = items.iter().flat_map(|item| [item.id, item.payload.get()]);
+        let mark = secrets.mark([batch, target].into_iter().chain(members));
+        let marks = secrets.marks(mark.as_deref());
+        let budget = MAX_WORK / share.max(1) + WORK_A_BYTE * bytes;
+        let rendered = rendering::render(environment, NAME, context, budget, &marks);
         let Rendered { text, result, is_over_budget } = rendered.map_err(|error| Unmade::Template(reason(&error)))?;
+        let (text, secrets) = secrets.places(text, mark.as_deref());
         match result {
             _ if text.len() > limit => Err(Unmade::TooLarge),
-            Ok(()) => Ok(text),
+            Ok(()) => Ok(Body { text, secrets }),
             Err(error) if is_over_budget => Err(Unmade::Template(told(&error, "over_budget"))),
             Err(error) => Err(Unmade::Template(reason(&error))),
         }
@@ -146,19 +156,6 @@ fn text(value: &Value) -> Result<String, Error> {
         ValueKind::Undefined => Err(ErrorKind::UndefinedError.into()),
         _ => Err(ErrorKind::InvalidOperation.into()),
     }
-}
-
-/// Encodes a text for a query or a form: all but RFC 3986's unreserved characters.
-fn urlencode(text: String) -> String {
-    utf8_percent_encode(&text, IN_URL).to_string()
-}
-
-/// Escapes a text for an element or an attribute of XML.
-fn xmlescape(text: String) -> String {
-    // XML has no way to say these characters.
-    let is_none = |c: char| matches!(c, '\0'..'\t' | '\u{b}' | '\u{c}' | '\u{e}'..' ' | '\u{fffe}' | '\u{ffff}');
-    let text = text.replace(is_none, "\u{fffd}");
-    quick_xml::escape::escape(&text).into_owned()
 }
 
 /// Whether a value, or one within it, is missing.
@@ -226,7 +223,7 @@ mod tests {
             serde_json::value::RawValue::from_string(r#"{"t":"<é&\"'>\u0001","n":7,"l":[]}"#.to_owned()).unwrap();
         let rendered = |source: &str| {
             let template = Template::compile(format!("{{{{ {source} }}}}")).unwrap();
-            template.render("b", "t", &[Item { id: "a", payload: &payload }], 100, 1)
+            template.render("b", "t", &[Item { id: "a", payload: &payload }], 100, 1).map(|body| body.text)
         };
         for (source, text) in [
             ("items[0].payload.t | base64", "PMOpJiInPgE="),

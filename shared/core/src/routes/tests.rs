@@ -333,7 +333,7 @@ fn the_default_body_carries_payloads_as_they_were_written() {
     let items = [Item { id: "a", payload }];
     let (key, target) = key();
     assert_eq!(
-        routes.get(&RouteName::new("parcels")).unwrap().body(&key, &target, &items).unwrap(),
+        routes.get(&RouteName::new("parcels")).unwrap().body(&key, &target, &items).unwrap().text,
         r#"{"batch":"b1","target":"t7","items":[{"id":"a","payload":{"n":12345678901234567890123,"f":1.10}}]}"#
     );
 }
@@ -350,12 +350,12 @@ fn a_template_makes_a_body_of_its_own_shape_and_a_missing_field_fails() {
     let payload = serde_json::from_str(r#"{"x":1}"#).unwrap();
     let (key, target) = key();
     let body = route.body(&key, &target, &[Item { id: "a", payload }]).unwrap();
-    assert_eq!(body, "{\"index\":{\"_id\":\"a\"}}\n{\"x\": 1}\n");
+    assert_eq!(body.text, "{\"index\":{\"_id\":\"a\"}}\n{\"x\": 1}\n");
     // An `if` without its `else` is empty, and not missing.
     let yaml = GOOD.replacen("url: \"https", "body: \"[{{ 1 if items[0].payload.x == 2 }}]\"\n        url: \"https", 1);
     let routes = Routes::parse(&yaml).unwrap();
     let route = routes.get(&RouteName::new("parcels")).unwrap();
-    assert_eq!(route.body(&key, &target, &[Item { id: "a", payload }]).unwrap(), "[]");
+    assert_eq!(route.body(&key, &target, &[Item { id: "a", payload }]).unwrap().text, "[]");
     let yaml = GOOD.replacen("url: \"https", "body: \"{{ items[0].payload.nope }}\"\n        url: \"https", 1);
     let routes = Routes::parse(&yaml).unwrap();
     let route = routes.get(&RouteName::new("parcels")).unwrap();

@@ -4,7 +4,7 @@
 use serde_json::value::RawValue;
 
 use super::body::{Item, Unmade};
-use super::{Earlier, Error, Routes};
+use super::{Error, Routes};
 use crate::domain::{BatchId, Target};
 
 const PAYLOAD: &str = r#"{"id":"a","type":"b","n":7,"text":"some words","items":[{"id":"c","n":1},{"id":"d","n":2}]}"#;
@@ -43,6 +43,7 @@ mod tests {
     use crate::domain::answer::Answer;
     use crate::domain::{RouteName, TaskId};
     use crate::routes::Assigned;
+    use crate::routes::Earlier;
 
     const CORPUS: &str = include_str!("../../../../tests/corpus/greedy.jsonl");
     const NEIGHBOUR: &str = "  - name: neighbour\n    when: type == 'neighbour'\n    target: to\n    downstream: \
@@ -95,7 +96,7 @@ mod tests {
         let payload = r#"{"type":"neighbour","to":"x"}"#;
         let items = [Item { id: "a", payload: serde_json::from_str(payload).unwrap() }];
         let body = |assigned: Assigned<'_>| assigned.route.body(&BatchId::new("b"), &assigned.target, &items);
-        routes.assign(payload).map(body) == Ok(Ok("x".to_owned()))
+        routes.assign(payload).map(body).is_ok_and(|body| body.is_ok_and(|body| body.text == "x"))
     }
 
     fn outcome(case: &Value) -> &'static str {

@@ -3,6 +3,10 @@
 //! Waiting is not failing: for a place, for a pause's or an outage's end or for another worker, the message goes round
 //! by a delayed copy and no attempt is counted. With a ticket it comes back once, just before its time. So does a batch
 //! whose call failed for now: however often that is, the message's receive count says nothing of it.
+//!
+//! Every step sends its messages to the usual queue. A batch whose call may be long goes on from there to the queue of
+//! a second function, which has the time: one message more for each such batch, and no step beside this one has to know
+//! of it. That function handles whatever comes there, so a route that is not long any more loses nothing.
 
 use super::Error;
 use super::admit::Wait;
@@ -24,6 +28,8 @@ pub struct HandleBatch<'a, S, Q, D, E> {
     pub store: &'a S,
     /// Where messages go, and come from.
     pub queue: &'a Q,
+    /// Which of them it reads. Its function has time for long calls if that is their queue.
+    pub reads: &'a Destination,
     /// Where calls go.
     pub downstream: &'a D,
     /// Time and randomness.
@@ -47,7 +53,7 @@ pub struct Delivery<'a> {
     pub received: u32,
 }
 
-/// The longest call of a route that is not pulled ends before; routes say how long theirs take.
+/// The longest usual call of a route that is not pulled ends before; routes say how long theirs take.
 pub(super) const PATIENCE_MS: u64 = 30_000;
 
 impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D, E> {
@@ -61,7 +67,7 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
             // Its session is ended, so sweep will not find the batch by it: come back soon, if no sooner each time.
             let pause_ms = again_delay_ms(delivery.received, self.env.random());
             // If that fails too, the message comes when its visibility timeout ends.
-            let _ = postpone_one(self.queue, &Destination::Handle, delivery.receipt, pause_ms).await;
+            let _ = postpone_one(self.queue, self.reads, delivery.receipt, pause_ms).await;
         }
         outcome
     }
@@ -80,6 +86,12 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
         let route = routes.get(&name).ok_or(Error::UnknownRoute(name))?;
         if route.is_pulled() && batch.is_callable() {
             // It waits for a worker, who finds it in the index.
+            return Ok(Outcome::Nothing);
+        }
+        if route.downstream.is_long() && *self.reads != Destination::LongHandle && batch.is_callable() {
+            // Here the call would be cut off, and count as lost.
+            let on = Outgoing { to: Destination::LongHandle, ..Outgoing::handle(&message, 0) };
+            send_all(queue, vec![on]).await?;
             return Ok(Outcome::Nothing);
         }
         let batch = Batch { ticket: message.ticket.or(batch.ticket), ..batch };
@@ -119,7 +131,7 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
         if again.waits.is_multiple_of(RENEWED_AFTER) {
             return self.renew(again, delay_ms).await;
         }
-        Ok(send_all(self.queue, vec![Outgoing::handle(&again, delay_ms)]).await?)
+        self.send(&again, delay_ms).await
     }
 
     /// Sends a copy that supersedes all others, unless another one does. The copy goes first: if the process dies after
@@ -128,12 +140,18 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
         let batch = self.store.batch(&message.batch).await?;
         let Some(batch) = batch.filter(|batch| batch.nudges <= message.nudge) else { return Ok(()) };
         let again = Handle { nudge: message.nudge + 1, ..message };
-        send_all(self.queue, vec![Outgoing::handle(&again, delay_ms)]).await?;
+        self.send(&again, delay_ms).await?;
         if let Some(renewed) = batch.woken(self.env.now().plus_ms(delay_ms)) {
             // Any other write is that of a delivery or of sweep, and the others live on until the next time.
             let _: Stored = self.store.store(&renewed, Assumes::At(batch.revision)).await?;
         }
         Ok(())
+    }
+
+    /// Sends a copy of a message to where it came from.
+    async fn send(&self, message: &Handle, delay_ms: u64) -> Result<(), Error> {
+        let copy = Outgoing { to: self.reads.clone(), ..Outgoing::handle(message, delay_ms) };
+        Ok(send_all(self.queue, vec![copy]).await?)
     }
 }
 

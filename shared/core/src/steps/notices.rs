@@ -77,6 +77,7 @@ fn undeliverable(notice: Outgoing) -> Outgoing {
         | Destination::Elect
         | Destination::Group
         | Destination::Handle
+        | Destination::LongHandle
         | Destination::Rejected => String::new(),
     };
     let mut attributes = notice.attributes;

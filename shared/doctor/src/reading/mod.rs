@@ -18,7 +18,7 @@ use groupage_core::ports::Env;
 
 use self::clock::Heard;
 pub use self::site::{Deployed, Site};
-use crate::seen::{Cloud, Seen};
+use crate::seen::{Cloud, Seen, Step};
 
 /// Reads everything.
 pub async fn examine(site: &Site<'_>) -> Seen {
@@ -38,6 +38,8 @@ pub async fn examine(site: &Site<'_>) -> Seen {
         protocol::secrets(&connection.config, &routes, cloud.as_ref()),
         protocol::sessions(&connection, &routes),
     );
+    // Without long calls no function reads it, and no alarm watches it.
+    queues.retain(|queue| queue.reader != Step::LongBatchHandler || site.allowed.long_calls());
     if site.deployed.is_some() {
         watch::ages(&connection.config, &mut queues).await;
     }

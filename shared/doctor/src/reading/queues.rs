@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::join_all;
 use groupage_aws::Connection;
 use groupage_aws::desk::REJECTED;
-use groupage_aws::entry::mapping::{ELECT, GROUP, HANDLE, IN_ORDER, TASKS};
+use groupage_aws::entry::mapping::{ELECT, GROUP, HANDLE, IN_ORDER, LONG_HANDLE, TASKS};
 
 use super::answers::{name_in, unread};
 use crate::seen::{Queue, QueueSettings, Read, Step, Unread};
@@ -23,6 +23,7 @@ pub(super) async fn read(connection: &Connection) -> (Vec<Queue>, Vec<(String, R
         ("elect", &of.elect, Step::ElectLeader, ELECT),
         ("group", &of.group, Step::GroupBatch, GROUP),
         ("handle", &of.handle, Step::BatchHandler, HANDLE),
+        ("long-handle", &of.long_handle, Step::LongBatchHandler, LONG_HANDLE),
     ];
     let queues = join_all(steps.map(|(name, url, reader, mapping)| async move {
         Queue {

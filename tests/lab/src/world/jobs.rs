@@ -276,7 +276,7 @@ const fn step(job: &Job) -> &'static str {
             Destination::Tasks | Destination::InOrder(_) | Destination::Gather(_) => "register-task",
             Destination::Elect => "elect-leader",
             Destination::Group => "group-batch",
-            Destination::Handle => "batch-handler",
+            Destination::Handle | Destination::LongHandle => "batch-handler",
             Destination::Rejected | Destination::Notification(_) => "nobody",
         },
     }

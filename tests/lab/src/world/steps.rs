@@ -134,7 +134,7 @@ impl World {
                 let delivery = handle::Delivery { receipt: &delivery.receipt, received: delivery.received };
                 step.run(message, delivery).await.map(|_| true)
             }
-            Destination::Handle => {
+            Destination::Handle | Destination::LongHandle => {
                 let message: Handle = serde_json::from_str(body).map_err(bad)?;
                 let batch = self.tables().batch(&message.batch).await?;
                 let has_time = |batch: Batch| batch.ticket.is_some() && batch.due > env.now();
@@ -146,6 +146,7 @@ impl World {
                 let step = HandleBatch {
                     store,
                     queue: queues,
+                    reads: &delivery.outgoing.to,
                     downstream,
                     env,
                     routes,

@@ -147,6 +147,7 @@ impl Subject for Setting {
             | Destination::Gather(_)
             | Destination::Group
             | Destination::Handle
+            | Destination::LongHandle
             | Destination::Rejected => None,
         }
     }

@@ -192,7 +192,7 @@ fn parse(outgoing: &Outgoing) -> Option<Sent> {
     let body = match outgoing.to {
         Destination::Elect => Body::Elect(serde_json::from_str(&outgoing.body).ok()?),
         Destination::Group => Body::Group(serde_json::from_str(&outgoing.body).ok()?),
-        Destination::Handle => Body::Handle(serde_json::from_str(&outgoing.body).ok()?),
+        Destination::Handle | Destination::LongHandle => Body::Handle(serde_json::from_str(&outgoing.body).ok()?),
         Destination::Gather(_) => {
             let rest = Rest::parse(&outgoing.body)?;
             Body::Rest(rest.tasks().map(number).collect::<Option<_>>()?, rest.stage())

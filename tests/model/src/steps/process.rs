@@ -173,9 +173,11 @@ impl Calls for Steps {
             }
             Body::Handle(message) => {
                 let (store, queue, downstream, env, announced) = (ports, ports, ports, ports, &Announced::default());
+                let reads = &Destination::Handle;
                 // What a session outlives is short: it is renewed only if the model says so.
                 let timing = Timing { heartbeat_ms: 60_000, ..Timing::default() };
-                let step = HandleBatch { store, queue, downstream, env, routes, timing, worker: "model", announced };
+                let step =
+                    HandleBatch { store, queue, reads, downstream, env, routes, timing, worker: "model", announced };
                 // As the function's entry does: what did not end well comes again.
                 let outcome = step.run(message, Delivery { receipt: "", received: 1 }).await;
                 outcome.is_ok_and(|outcome| !outcome.keeps_its_message())

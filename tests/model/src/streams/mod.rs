@@ -142,7 +142,8 @@ impl Subject for Setting {
             | Destination::Gather(_)
             | Destination::Elect
             | Destination::Group
-            | Destination::Handle => None,
+            | Destination::Handle
+            | Destination::LongHandle => None,
         }
     }
 

@@ -32,12 +32,17 @@ pub async fn serve(router: Router) -> String {
 
 /// The downstream of a routes file with one route, whose `http` or `lambda` block is given.
 pub fn downstream(block: &str) -> routes::Downstream {
+    route(block).downstream
+}
+
+/// That route.
+pub fn route(block: &str) -> routes::Route {
     let yaml = format!(
         "version: 1\nroutes:\n  - name: r\n    target: to\n    downstream:\n      {}\n",
         block.trim().replace('\n', "\n      ")
     );
     let routes = Routes::parse(&yaml).unwrap_or_else(|error| panic!("{error}\n{yaml}"));
-    routes.get(&RouteName::new("r")).expect("the route").downstream.clone()
+    routes.get(&RouteName::new("r")).expect("the route").clone()
 }
 
 pub fn nowhere() -> SdkConfig {
@@ -73,7 +78,8 @@ async fn made(
 ) -> Result<Answer, NoAnswer> {
     let (batch, target) = (BatchId::new("b1"), Target::of(&RouteName::new("r"), target));
     let body = "{\"items\":[]}".to_owned();
-    let call = Call { downstream, batch: &batch, target: &target, fence: Fence(17), attempt: 3, body, trace };
+    let (fence, secrets) = (Fence(17), Vec::new());
+    let call = Call { downstream, batch: &batch, target: &target, fence, attempt: 3, body, secrets, trace };
     downstreams.call(&call).await
 }
 

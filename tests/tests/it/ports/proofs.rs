@@ -1,7 +1,9 @@
 //! Proofs of calls, against servers on this machine that judge them.
 
+use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use axum::body::Bytes;
@@ -11,12 +13,12 @@ use axum::routing::post;
 use axum::{Json, Router};
 use futures::future::join_all;
 use groupage_aws::Downstreams;
-use groupage_core::routes::Allowed;
+use groupage_core::routes::{Allowed, Body, Item, MAX_BODY_BYTES};
 use groupage_lab::prelude::*;
 use serde_json::json;
 use tokio::sync::{Barrier, mpsc};
 
-use super::downstream::{call, downstream, nowhere, serve};
+use super::downstream::{call, downstream, nowhere, route, serve};
 
 /// The value of the variable GROUPAGE_SECRET_OF_TESTS.
 const SECRET: &str = "Bearer of-the-tests";
@@ -64,6 +66,33 @@ async fn a_token_that_is_revoked_under_a_hundred_calls_is_refreshed_once_for_all
     assert_eq!(given.load(Ordering::SeqCst), 2);
 }
 
+/// Calls an API that refuses each token after `late`, with a timeout of a minute. Returns how often it was called.
+async fn calls_refused(late: Duration) -> u32 {
+    let (given, called) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let count = Arc::clone(&called);
+    let token = post(async move || {
+        let number = given.fetch_add(1, Ordering::SeqCst);
+        Json(json!({ "access_token": format!("token-{number}"), "token_type": "Bearer", "expires_in": 3600 }))
+    });
+    let api = post(async move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        tokio::time::pause();
+        tokio::time::advance(late).await;
+        tokio::time::resume();
+        StatusCode::UNAUTHORIZED
+    });
+    let url = serve(Router::new().route("/token", token).route("/api", api)).await;
+    let answer = call(&anywhere(), &with_token(&url, "  timeout_ms: 60000")).await.unwrap();
+    assert_eq!(answer.status, 401);
+    called.load(Ordering::SeqCst)
+}
+
+#[tokio::test]
+async fn a_call_that_is_refused_late_is_not_made_once_more() {
+    assert_eq!(calls_refused(Duration::from_secs(20)).await, 2);
+    assert_eq!(calls_refused(Duration::from_secs(31)).await, 1, "its function has no time for a second long call");
+}
+
 #[tokio::test]
 async fn a_token_endpoint_that_is_away_is_an_outage_and_one_that_refuses_stops_the_route() {
     for (status, expected) in [
@@ -109,6 +138,53 @@ async fn a_secret_stands_in_the_url_and_within_a_header_and_no_answer_repeats_it
     let encoded = "*".repeat("Bearer%20of-the-tests".len());
     assert_eq!(said, format!("/{encoded}?k={encoded} Key {}", "*".repeat(SECRET.len())));
     assert_eq!(answer.headers["x-said"], format!("Key {}", "*".repeat(SECRET.len())));
+}
+
+/// Calls with the body that the route's template makes of a member with this payload.
+async fn call_of(url: &str, template: &str, payload: &str) -> Result<Answer, NoAnswer> {
+    let secrets = "{ key: { env: GROUPAGE_SECRET_OF_TESTS } }";
+    let block = format!("http:\n  url: {url}\n  compress: gzip\n  body: '{template}'\n  secrets: {secrets}");
+    let (route, batch, target) = (route(&block), BatchId::new("b1"), Target::of(&RouteName::new("r"), "t"));
+    let items = [Item { id: "a", payload: serde_json::from_str(payload).unwrap() }];
+    let Body { text: body, secrets } = route.body(&batch, &target, &items).unwrap();
+    let (downstream, fence, trace) = (&route.downstream, Fence(17), None);
+    let call = Call { downstream, batch: &batch, target: &target, fence, attempt: 1, body, secrets, trace };
+    assert!(!format!("{call:?}").contains(SECRET));
+    anywhere().call(&call).await
+}
+
+#[tokio::test]
+async fn a_secret_stands_in_the_body_as_its_filter_says_and_no_answer_repeats_it() {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let echo = async move |body: Bytes| {
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(&body[..]).read_to_string(&mut text).unwrap();
+        let _ = tell.send(text.clone());
+        text
+    };
+    let url = serve(Router::new().fallback(echo)).await;
+    for (template, sent) in [
+        (r#"{"key":{{ secrets.key | tojson }}}"#, r#"{"key":"Bearer of-the-tests"}"#),
+        ("key={{ secrets.key | urlencode }}&to={{ target }}", "key=Bearer%20of-the-tests&to=t"),
+        ("<key>{{ secrets.key | xmlescape }}</key>", "<key>Bearer of-the-tests</key>"),
+        ("{{ secrets.key | base64 }}", "QmVhcmVyIG9mLXRoZS10ZXN0cw=="),
+    ] {
+        let answer = call_of(&url, template, "1").await.unwrap();
+        assert_eq!(told.recv().await.unwrap(), sent);
+        let said = String::from_utf8(answer.body).unwrap();
+        assert!(said.len() == sent.len() && said.contains("*****") && !said.contains("of-the"), "{said}");
+    }
+    let imitated = call_of(&url, "{{ items[0].payload }}", r#""{{ secrets.key }}{secrets.key}""#).await.unwrap();
+    assert_eq!(String::from_utf8(imitated.body).unwrap(), "{{ secrets.key }}{secrets.key}");
+}
+
+#[tokio::test]
+async fn a_body_that_its_secrets_make_too_large_is_not_sent() {
+    let url = serve(Router::new().fallback(async || StatusCode::OK)).await;
+    let template = "{% for c in items[0].payload %}{{ secrets.key }}{% endfor %}";
+    let many = vec!["1"; MAX_BODY_BYTES / SECRET.len() + 1].join(",");
+    let answer = call_of(&url, template, &format!("[{many}]")).await;
+    assert_eq!(answer, Err(NoAnswer::Oversized(Reason::new("body_too_large"))));
 }
 
 #[tokio::test]

@@ -87,6 +87,7 @@ impl OnSqs {
             Destination::Elect => &queues.elect,
             Destination::Group => &queues.group,
             Destination::Handle => &queues.handle,
+            Destination::LongHandle => &queues.long_handle,
             Destination::Rejected => &queues.rejected,
             Destination::Notification(NotificationQueue::Default) => &queues.notifications,
             Destination::Notification(_) => panic!("no queue of the stack"),
@@ -178,8 +179,15 @@ conformance![
 ];
 
 const DEFAULT: Destination = Destination::Notification(NotificationQueue::Default);
-const DESTINATIONS: [Destination; 6] =
-    [Destination::Tasks, Destination::Elect, Destination::Group, Destination::Handle, Destination::Rejected, DEFAULT];
+const DESTINATIONS: [Destination; 7] = [
+    Destination::Tasks,
+    Destination::Elect,
+    Destination::Group,
+    Destination::Handle,
+    Destination::LongHandle,
+    Destination::Rejected,
+    DEFAULT,
+];
 
 fn outgoing(to: &Destination, body: impl Into<String>) -> Outgoing {
     Outgoing { to: to.clone(), body: body.into(), delay_ms: 0, attributes: Vec::new(), tenant: None }

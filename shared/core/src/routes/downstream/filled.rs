@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, de};
 use url::{Position, Url};
 
 use crate::domain::id::{BatchId, Target};
-use crate::routes::template::IN_URL;
+use crate::routes::encoding::urlencode;
 
 /// What a header's value does not hold as it is. Characters beyond ASCII are encoded in any case.
 const NOT_IN_HEADER: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
@@ -89,7 +89,7 @@ impl Address {
 
 /// Encodes what a URL carries of a value.
 pub fn in_url(value: &str) -> String {
-    utf8_percent_encode(value, IN_URL).to_string()
+    urlencode(value)
 }
 
 /// A header's value in one call. A secret is sent as it is, so that its form is the downstream's own.

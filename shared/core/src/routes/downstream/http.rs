@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::auth::{Auth, Tls};
 use super::filled::{Address, placeholders};
-use super::kind::{Kind, Timeout, default_timeout};
+use super::kind::{Kind, LongTimeout, USUAL_MS, default_long_timeout};
 use super::secret::{Secret, SecretName};
 use crate::routes::answer::ResponseMapping;
 use crate::routes::template::Template;
@@ -26,18 +26,19 @@ pub struct Http {
     /// `{batch}` and `{secrets.NAME}` stand for the same as in `url`.
     #[serde(default, deserialize_with = "headers")]
     pub headers: BTreeMap<String, HeaderValue>,
-    /// Secrets by the names that `url` and `headers` give them.
+    /// Secrets by the names that `url`, `headers` and `body` give them.
     #[serde(default)]
     pub secrets: BTreeMap<SecretName, Secret>,
     /// The proof of who makes the call. Absent: whatever its headers hold.
     pub auth: Option<Box<Auth>>,
     /// The certificates of its connections. Absent: the machine's own authorities, and no client certificate.
     pub tls: Option<Box<Tls>>,
-    /// How long one call may take, in milliseconds.
-    #[serde(default = "default_timeout")]
-    timeout_ms: Timeout,
-    /// The body as a Jinja template over `batch`, `target` and `items` (each with `id` and `payload`).
-    /// Absent: that same object as JSON.
+    /// How long one call may take, in milliseconds. Over 30,000 the call is long: a function of its own makes it, which
+    /// the stack's parameter `LongCalls` switches on.
+    #[serde(default = "default_long_timeout")]
+    timeout_ms: LongTimeout,
+    /// The body as a Jinja template over `batch`, `target` and `items` (each with `id` and `payload`), in which
+    /// `{{ secrets.NAME }}` writes one of `secrets`. Absent: an object of these three as JSON.
     body: Option<Template>,
     /// How the body is compressed. Absent: it is not.
     pub compress: Option<Compression>,
@@ -117,6 +118,11 @@ impl HeaderValue {
 }
 
 impl Http {
+    /// Whether a call may take longer than a usual function has time.
+    pub(in crate::routes) fn is_long(&self) -> bool {
+        self.timeout_ms.0 > USUAL_MS
+    }
+
     /// Lists the secrets that a call needs, each with its field.
     pub fn secrets(&self) -> impl Iterator<Item = (String, &Secret)> {
         let headers =
@@ -140,8 +146,13 @@ impl Http {
         let mut named = texts.chain([self.url.as_str()]).flat_map(placeholders);
         named.find_map(|name| {
             let name = name.strip_prefix("secrets.")?;
-            (!self.secrets.keys().any(|known| known.as_str() == name)).then_some(name)
+            (!self.has_secret(name)).then_some(name)
         })
+    }
+
+    /// Whether `secrets` has this name.
+    pub(super) fn has_secret(&self, name: &str) -> bool {
+        self.secrets.keys().any(|known| known.as_str() == name)
     }
 
     /// A header of it that is between two machines and not between a client and its server, if it has one.

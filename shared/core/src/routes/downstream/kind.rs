@@ -38,9 +38,19 @@ pub(super) trait Kind {
 /// 1 MiB, with the attributes and names beside the body.
 pub const MAX_MESSAGE_BODY_BYTES: usize = 1_000_000;
 
+/// The longest call that is usual, in milliseconds. A longer one is made by a function that has the time.
+pub const USUAL_MS: u64 = 30_000;
+
 /// How long one call may take, in milliseconds.
-pub(super) type Timeout = Limited<1, 30_000>;
+pub(super) type Timeout = Limited<1, USUAL_MS>;
+
+/// The same of calls that may be long. Lambda ends a function after 900 s, and what is around the call needs time, too.
+pub(super) type LongTimeout = Limited<1, 840_000>;
 
 pub(super) const fn default_timeout() -> Timeout {
+    Limited(10_000)
+}
+
+pub(super) const fn default_long_timeout() -> LongTimeout {
     Limited(10_000)
 }

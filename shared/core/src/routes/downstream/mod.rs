@@ -23,6 +23,7 @@ pub(super) use self::filled::unknown;
 pub use self::filled::{Address, Filling, Unfillable, header, in_url};
 pub use self::http::{Compression, HeaderValue, Http, Method};
 use self::kind::Kind;
+pub use self::kind::USUAL_MS;
 pub use self::lambda::{Lambda, Mode};
 pub use self::secret::{Secret, SecretName};
 pub use self::sqs::Sqs;
@@ -76,6 +77,11 @@ impl Downstream {
         self.kind().map(Kind::timeout_ms)
     }
 
+    /// Whether one call may take longer than a usual function has time. Only HTTP's connections are kept alive so long.
+    pub fn is_long(&self) -> bool {
+        self.http().is_some_and(Http::is_long)
+    }
+
     /// How its answers are read.
     pub fn response(&self) -> &ResponseMapping {
         self.kind().map_or(&ResponseMapping::OWN, Kind::response)
@@ -104,5 +110,12 @@ impl Downstream {
 
     pub(super) fn body(&self) -> Option<Template> {
         self.kind()?.body().cloned()
+    }
+
+    /// Returns the first secret that it names and does not have: only an HTTP API has some.
+    pub(super) fn unknown_secret(&self) -> Option<&str> {
+        let in_texts = self.http().and_then(Http::unknown_secret);
+        let mut of_body = self.kind()?.body().into_iter().flat_map(Template::secrets);
+        in_texts.or_else(|| of_body.find(|name| !self.http().is_some_and(|http| http.has_secret(name))))
     }
 }

@@ -18,7 +18,7 @@ use crate::domain::output::Outputs;
 use crate::domain::trace::{CallOf, CallTrace};
 use crate::domain::{Batch, BatchId, Member, TaskId};
 use crate::ports::{Answer, Call, Downstream, Env, Outbox, Store};
-use crate::routes::{Earlier, Item, OnReject, Route, Unmade};
+use crate::routes::{Body, Earlier, Item, OnReject, Route, Unmade};
 
 /// The result of the call of one part.
 pub(super) struct Answered {
@@ -41,7 +41,7 @@ struct Made<'a> {
     items: Vec<Item<'a>>,
     /// Those on which the body's template fails.
     broken: BTreeMap<TaskId, Said>,
-    body: Result<String, Unmade>,
+    body: Result<Body, Unmade>,
 }
 
 impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
@@ -146,13 +146,14 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         route: &'r Route,
         key: &'r BatchId,
         ids: &[TaskId],
-        body: String,
+        body: Body,
     ) -> Call<'r> {
         let Batch { id, target, fence, attempts, .. } = &claimed.batch;
         let (fence, attempt) = (*fence, *attempts);
         let of_members = ids.iter().filter_map(|id| claimed.tasks.get(id)?.trace);
         let trace = CallTrace::of(CallOf { batch: id, key, attempt }, of_members, self.downstream.is_collected());
-        Call { downstream: &route.downstream, batch: key, target, fence, attempt, body, trace }
+        let Body { text: body, secrets } = body;
+        Call { downstream: &route.downstream, batch: key, target, fence, attempt, body, secrets, trace }
     }
 
     /// Tells the breaker what came of a call, and people if that opened or closed it.
