@@ -32,6 +32,7 @@ pub const fn batch(batch: &Batch, why: Option<&Why>) -> &'static str {
             "held: a person holds its calls back"
         }
         Status::Paused { .. } if matches!(why, Some(Why::Away { .. })) => "held back: its downstream is away",
+        Status::Paused { .. } if batch.job.is_some() => "called: the downstream works on its job",
         Status::Paused { .. } if batch.attempts == 0 => "held back: it was not called yet",
         Status::Open { .. } => "open: it is filling up",
         Status::Closing => "closing",

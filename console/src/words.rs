@@ -91,6 +91,15 @@ pub fn why(why: &Why, now: Timestamp) -> String {
         Why::Places { of, most } => format!("one of the {most} places in flight of {}", whose(of)),
         Why::Rate { of, at } => format!("its time under the rate of {}, {}", whose(of), relative(*at, now)),
         Why::Retry { at } => format!("its next attempt, {}", relative(*at, now)),
+        Why::Job { since, next_look, deadline, failed } => {
+            let failed = failed.as_ref().map_or_else(String::new, |reason| format!(" (the last came to {reason})"));
+            format!(
+                "its job at the downstream, under way since {}: next look {}{failed}, at most until {}",
+                relative(*since, now),
+                relative(*next_look, now),
+                clock(*deadline)
+            )
+        }
         Why::Call { .. } => "the answer to its call".to_owned(),
         Why::FollowUp => "statuses and notices to be written".to_owned(),
         Why::Return => "members that failed alone to be put back".to_owned(),

@@ -27,7 +27,7 @@ class Answer:
 
     status: int
     body: object = None
-    """JSON; `None` for no body."""
+    """JSON, or the text itself; `None` for no body."""
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -72,12 +72,22 @@ class Api:
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                answer = outer._take(Request(self.path, headers, body))
+                answer = outer._take(Request(self.path, self._headers(), body))
                 if answer is None:
                     self.close_connection = True
                     return self.connection.shutdown(socket.SHUT_RDWR)
-                body = b"" if answer.body is None else json.dumps(answer.body).encode()
+                self._send(answer)
+
+            def do_GET(self):
+                with outer._lock:
+                    self._send(outer.look(Request(self.path, self._headers(), "")))
+
+            def _headers(self):
+                return {name.lower(): value for name, value in self.headers.items()}
+
+            def _send(self, answer):
+                text = answer.body if isinstance(answer.body, str) else json.dumps(answer.body)
+                body = b"" if answer.body is None else text.encode()
                 self.send_response(answer.status)
                 for name, value in {"Content-Type": "application/json", **answer.headers}.items():
                     self.send_header(name, value)
@@ -104,6 +114,10 @@ class Api:
     def carry_out(self, request: Request) -> Answer:
         """Does what a call asks for."""
         raise NotImplementedError
+
+    def look(self, request: Request) -> Answer:
+        """Answers a read."""
+        return Answer(405)
 
     def is_caller_known(self, headers: dict[str, str]) -> bool:
         return headers.get("authorization") == f"Bearer {SECRET}"
@@ -241,6 +255,69 @@ class BusinessCentral(Api):
             return refused("Internal_EntityWithSameKeyExists")
         self.held.append(item["number"])
         return {"status": 201, "body": item}
+
+
+class MessageBatches(Api):
+    """Anthropic's Message Batches. A batch ends at the second look at it; the second look of all is turned away. It
+    holds the requests of batches that were begun."""
+
+    def __init__(self):
+        self.results: dict[str, list[dict]] = {}
+        """The lines of each batch."""
+        self.looks: list[str] = []
+        """The path of each."""
+        self.carried: set[str] = set()
+        """What looks must not have, and had."""
+        super().__init__()
+
+    def is_caller_known(self, headers):
+        return headers.get("x-api-key") == SECRET and headers.get("anthropic-version") == "2023-06-01"
+
+    def throttled(self):
+        return Answer(429, self._error("rate_limit_error"), {"Retry-After": "1"})
+
+    def carry_out(self, request):
+        asked = request.json()["requests"]
+        ids = [one["custom_id"] for one in asked]
+        if len(set(ids)) < len(ids) or not all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", id) for id in ids):
+            return Answer(400, self._error("invalid_request_error"))
+        batch = f"msgbatch_{len(self.results)}"
+        self.results[batch] = [{"custom_id": one["custom_id"], "result": self._result(one)} for one in asked][::-1]
+        return Answer(200, self._batch(batch, "in_progress"))
+
+    def look(self, request):
+        if not self.is_caller_known(request.headers):
+            return Answer(401, self._error("authentication_error"))
+        self.carried |= {"idempotency-key", "content-type", "content-length"} & set(request.headers)
+        self.looks.append(request.path)
+        if len(self.looks) == 2:
+            return Answer(529, self._error("overloaded_error"))
+        found = re.fullmatch(r"/v1/messages/batches/(\w+)(/results)?", request.path)
+        if not found or found[1] not in self.results:
+            return Answer(404, self._error("not_found_error"))
+        if found[2]:
+            lines = "".join(json.dumps(line) + "\n" for line in self.results[found[1]])
+            return Answer(200, lines, {"Content-Type": "application/x-jsonl"})
+        return Answer(200, self._batch(found[1], "ended" if self.looks.count(request.path) > 1 else "in_progress"))
+
+    def _batch(self, batch: str, status: str) -> dict:
+        results = f"{self.url}/v1/messages/batches/{batch}/results" if status == "ended" else None
+        return {"id": batch, "type": "message_batch", "processing_status": status, "results_url": results}
+
+    def _result(self, one: dict) -> dict:
+        params = one["params"]
+        [message] = params["messages"]
+        if not message["content"]:
+            return {"type": "errored", "error": self._error("invalid_request_error")}
+        if self.fails_for_now(one["custom_id"]):
+            return {"type": "expired"}
+        self.held.append(one["custom_id"])
+        content = [{"type": "text", "text": f"About {message['content']}"}]
+        return {"type": "succeeded", "message": {"type": "message", "model": params["model"], "content": content}}
+
+    @staticmethod
+    def _error(kind: str) -> dict:
+        return {"type": "error", "error": {"type": kind, "message": "…"}}
 
 
 class Embeddings(Api):

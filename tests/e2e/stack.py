@@ -179,6 +179,11 @@ class Stack:
 
     # --- tables ---
 
+    def alarms(self) -> list[dict]:
+        """Every alarm on a metric."""
+        pages = self.client("cloudwatch").get_paginator("describe_alarms").paginate()
+        return [alarm for page in pages for alarm in page["MetricAlarms"]]
+
     def items(self, table: str) -> list[dict]:
         """Every item of a table."""
         read = TypeDeserializer().deserialize

@@ -10,7 +10,7 @@ import re
 import pytest
 import yaml
 
-from cookbook_apis import SECRET, BusinessCentral, Embeddings, KafkaRest, Postmark, Shop, Stripe
+from cookbook_apis import SECRET, BusinessCentral, Embeddings, KafkaRest, MessageBatches, Postmark, Shop, Stripe
 from local import local_stack
 from sites import Site
 from stack import ROOT
@@ -19,6 +19,7 @@ APIS = {
     "embeddings": Embeddings,
     "graphql": Shop,
     "kafka": KafkaRest,
+    "llm-batches": MessageBatches,
     "mail": Postmark,
     "odata": BusinessCentral,
     "payments": Stripe,
@@ -33,6 +34,7 @@ REFUSED = {
         "a{b}": ({}, "template_error:5:undefined"),
     },
     "kafka": {"refused": ({"text": "word " * 1_000}, "50002")},
+    "llm-batches": {"refused": ({"text": ""}, "invalid_request_error")},
     "mail": {"refused": ({"address": "gone@example.com"}, "406")},
     "odata": {"refused": ({"price": "dear"}, "BadRequest")},
     "payments": {
@@ -41,9 +43,9 @@ REFUSED = {
     },
 }
 """For each page the tasks that the API or the page's template refuses: what their payload says, and the reason."""
-FOR_NOW = ("graphql", "kafka", "mail", "odata")
+FOR_NOW = ("graphql", "kafka", "llm-batches", "mail", "odata")
 """Whose answers say of one task that it fails for now."""
-TWICE = ("embeddings", "kafka", "mail")
+TWICE = ("embeddings", "kafka", "llm-batches", "mail")
 """Where a repeat does its work a second time, as the page says."""
 
 
@@ -58,6 +60,8 @@ def route(name: str, url: str) -> dict:
     # Batches of ten make three calls of a burst.
     route["batch"]["max_items"] = min(route["batch"]["max_items"], 10)
     route["notify"] = {"failure": "none", "success": "none"}
+    if job := route["downstream"]["http"].get("job"):
+        job["every_s"] = 2
     return route
 
 
@@ -131,6 +135,13 @@ def test_a_payment_whose_answer_is_lost_waits_for_its_key_and_gets_the_answer_th
     of_its_key = [call.status for call in stripe.calls[lost:] if call.key == stripe.calls[lost].key]
     assert of_its_key == [200, 409, 200]
     assert stripe.replayed == 1
+
+
+def test_a_job_is_looked_at_without_a_key_until_its_results_are_read_once(burst):
+    batches = burst[0]["llm-batches"]
+    results = [look for look in batches.looks if look.endswith("/results")]
+    assert sorted(results) == sorted(set(results)) and len(results) == len(batches.results) - 1, "one was never told"
+    assert batches.carried == set()
 
 
 def test_a_token_serves_many_calls(burst):

@@ -127,7 +127,7 @@ def test_each_bad_message_is_rejected_as_it_came_with_its_reason(run):
 
 
 def test_nothing_is_left_in_a_dead_letter_queue(run):
-    assert len(run.dead_letters) == 5
+    assert len(run.dead_letters) == 6
     assert set(run.dead_letters.values()) == {0}
 
 

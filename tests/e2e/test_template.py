@@ -58,7 +58,7 @@ def test_no_policy_has_a_wildcard(stack):
 
 def test_every_alarm_watches_something_that_exists(stack):
     sqs, functions = stack.client("sqs"), stack.client("lambda")
-    alarms = stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    alarms = stack.alarms()
     watched = {(a["MetricName"], a["Dimensions"][0]["Value"]) for a in alarms}
     assert len(alarms) == len(watched) == 58
     for alarm in alarms:
@@ -98,7 +98,7 @@ def test_sweep_is_called_every_minute_and_an_alarm_says_if_it_is_not(stack):
     [name] = events.list_rule_names_by_target(TargetArn=arn)["RuleNames"]
     rule = events.describe_rule(Name=name)
     assert (rule["ScheduleExpression"], rule["State"]) == ("rate(1 minute)", "ENABLED")
-    alarms = stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    alarms = stack.alarms()
     [alarm] = [alarm for alarm in alarms if alarm["MetricName"] == "Invocations"]
     assert alarm["Dimensions"] == [{"Name": "FunctionName", "Value": function}]
     assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
@@ -106,7 +106,7 @@ def test_sweep_is_called_every_minute_and_an_alarm_says_if_it_is_not(stack):
 
 
 def test_each_dead_letter_queue_has_an_alarm(stack):
-    alarms = stack.client("cloudwatch").describe_alarms()["MetricAlarms"]
+    alarms = stack.alarms()
     watched = {alarm["Dimensions"][0]["Value"] for alarm in alarms}
     dead = {url.rsplit("/", 1)[1] for name, url in stack.outputs.items() if name.endswith("DeadLetterQueueUrl")}
     assert len(dead) == 6

@@ -1,11 +1,13 @@
 //! `groupage check --answer`: how would a route read this answer?
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use groupage_aws::{judged, recorded_answer};
-use groupage_core::domain::outcome::{self, Failure, Fault, NO_RESULT, Reply, Said};
-use groupage_core::domain::{self, RouteName, TaskId};
+use groupage_console::words::visible;
+use groupage_core::domain::outcome::{self, Begun, Failure, Fault, NO_RESULT, Reply, Said};
+use groupage_core::domain::{self, BatchId, RouteName, Target, TaskId};
 use groupage_core::routes::{Earlier, Route, Routes};
 use serde::Serialize;
 
@@ -27,6 +29,9 @@ pub struct Recorded {
     /// An earlier call of the same batch may have been carried out.
     #[arg(long, requires = "answer")]
     repeated: bool,
+    /// The answer holds the results of a job that the call has begun.
+    #[arg(long, requires = "answer")]
+    results: bool,
 }
 
 /// An answer that cannot be shown.
@@ -58,6 +63,8 @@ enum Verdict {
     Answered { items: Vec<Item> },
     /// The call is refused for good.
     Refused { reason: String },
+    /// It has begun a job, which has this URL.
+    Begun { job: String },
     /// The same call is made again later.
     Unavailable {
         reason: String,
@@ -98,7 +105,16 @@ fn reading(options: &Recorded, file: &Path, routes: &Routes) -> Result<(Reading,
     let route = route(options, routes)?;
     let (status, items) = (answer.status, options.items.iter().map(TaskId::new).collect::<Vec<_>>());
     let earlier = if options.repeated { Earlier::OfAll } else { Earlier::OfNone };
-    let read = route.read(judged(&route.downstream, answer), &items, earlier);
+    let answer = judged(&route.downstream, answer);
+    let read = if options.results {
+        route.read_results(answer, &items, earlier)
+    } else {
+        match route.begun(&answer, &BatchId::new("BATCH"), &Target::of(&route.name, "TARGET")) {
+            None => route.read(answer, &items, earlier),
+            Some(Ok(url)) => Reply::Begun(Begun { url, uncalled: BTreeMap::new() }).into(),
+            Some(Err(reason)) => Reply::Refused(reason).into(),
+        }
+    };
     let is_fault = matches!(&read.reply, Reply::Unavailable(Failure { fault: Fault::Settings, .. }));
     let reading = Reading { route: route.name.to_string(), status, verdict: verdict(read, &items) };
     Ok((reading, if is_fault { Ending::Badly } else { Ending::Well }))
@@ -122,6 +138,7 @@ fn verdict(outcome::Reading { reply, outputs }: outcome::Reading, items: &[TaskI
             Verdict::Answered { items: items.iter().map(item).collect() }
         }
         Reply::Refused(reason) => Verdict::Refused { reason: reason.to_string() },
+        Reply::Begun(Begun { url, .. }) => Verdict::Begun { job: url },
         Reply::Unavailable(Failure { reason, retry_after_ms, fault }) => Verdict::Unavailable {
             change: reason.remedy().filter(|_| fault == Fault::Settings),
             reason: reason.to_string(),
@@ -167,6 +184,10 @@ impl Reading {
             Verdict::Refused { reason } => Sheet::line(format!(
                 "The call is refused: every item fails with the reason {reason}, or the batch is taken apart"
             )),
+            Verdict::Begun { job } => Sheet::line(format!(
+                "The call has begun a job. The batch waits for its end, and looks at {}",
+                visible(job)
+            )),
             Verdict::Unavailable { reason, pause_ms, change } => {
                 let pause = pause_ms.map_or_else(String::new, |_| format!(", after {} at least", seconds(pause_ms)));
                 let change = change.map_or_else(String::new, |change| format!(". To change: {change}"));
@@ -191,10 +212,14 @@ mod tests {
     }
 
     fn read_by(yaml: &str, recorded: &str) -> (Value, Ending) {
+        read_as(yaml, recorded, false)
+    }
+
+    fn read_as(yaml: &str, recorded: &str, results: bool) -> (Value, Ending) {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         std::io::Write::write_all(&mut file, recorded.as_bytes()).unwrap();
         let items = ["a", "b", "c"].map(str::to_owned).to_vec();
-        let options = Recorded { answer: None, route: None, items, repeated: false };
+        let options = Recorded { answer: None, route: None, items, repeated: false, results };
         let (reading, ending) = reading(&options, file.path(), &Routes::parse(yaml).unwrap()).unwrap();
         assert!(!reading.sheet().text(false).is_empty());
         (serde_json::to_value(reading).unwrap(), ending)
@@ -208,6 +233,18 @@ mod tests {
         assert_eq!(reason(&signed, "ThrottlingException"), "http_429");
         assert_eq!(reason(&signed, "AccessDeniedException"), "AccessDeniedException");
         assert_eq!(reason(YAML, "ThrottlingException"), "http_400");
+    }
+
+    #[test]
+    fn a_call_that_begins_a_job_is_told_from_the_results_of_the_job() {
+        let yaml = YAML.replace("response:", "job: { url: headers.location, ended: body.rows }, response:");
+        let begun = json!({ "route": "r", "status": 202, "verdict": "begun", "job": "https://a.example/jobs/7" });
+        let accepted = "HTTP/1.1 202 Accepted\r\nLocation: /jobs/7\r\n\r\n";
+        assert_eq!(read_by(&yaml, accepted), (begun, Ending::Well));
+        let missing = read_by(&yaml, "HTTP/1.1 202 Accepted\r\n\r\n").0;
+        assert_eq!((&missing["verdict"], &missing["reason"]), (&json!("refused"), &json!("job_url_missing")));
+        let results = read_as(&yaml, r#"{"rows":[{"ok":1},{"ok":1},{"ok":1}]}"#, true).0;
+        assert_eq!(results["verdict"], "answered");
     }
 
     #[test]
@@ -242,6 +279,7 @@ mod tests {
             route: name.map(str::to_owned),
             items: Vec::new(),
             repeated: false,
+            results: false,
         };
         let told = |name| {
             route(&options(name), &routes).map(|route| route.name.to_string()).map_err(|error| error.to_string())

@@ -171,8 +171,9 @@ mod tests {
     ) -> Result<Answer, NoAnswer> {
         let (batch, body, downstream) = (BatchId::new("b1"), body.to_owned(), routes::Downstream::Pull);
         let target = &Target::new("r:t1");
-        let (fence, secrets) = (Fence(17), Vec::new());
-        let call = Call { downstream: &downstream, batch: &batch, target, fence, attempt: 3, body, secrets, trace };
+        let (fence, secrets, look) = (Fence(17), Vec::new(), None);
+        let call =
+            Call { downstream: &downstream, batch: &batch, target, fence, attempt: 3, body, secrets, trace, look };
         Exec::new(command, timeout).call(&call).await
     }
 

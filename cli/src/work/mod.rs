@@ -243,7 +243,11 @@ impl Post {
             }
             Outcome::CallAgain { reason, .. } => Ended::CallAgain { reason },
             Outcome::ClaimLost => Ended::ClaimLost,
-            Outcome::FollowedUp(_) | Outcome::Waits(_) | Outcome::Away(_) | Outcome::Nothing => return Ok(false),
+            Outcome::FollowedUp(_)
+            | Outcome::UnderWay { .. }
+            | Outcome::Waits(_)
+            | Outcome::Away(_)
+            | Outcome::Nothing => return Ok(false),
         };
         self.left.update(|left| left.map(|left| left.saturating_sub(1)));
         let line = Line::new(&batch, ended, began.elapsed());

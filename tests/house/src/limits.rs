@@ -21,7 +21,7 @@ const HOUR_S: u64 = 3_600;
 const MIB: u64 = 1024 * 1024;
 
 /// All rows.
-pub const ROWS: [Row; 26] = [
+pub const ROWS: [Row; 27] = [
     (
         "a task message",
         "{} bytes; on a list, with the id that it waits under",
@@ -47,6 +47,16 @@ pub const ROWS: [Row; 26] = [
             (Field("Lambda", "timeout_ms"), 1_000),
             (Field("Http", "timeout_ms"), MINUTE_MS),
             (Constant("shared/core/src/routes/body.rs", "MAX_BODY_BYTES"), MIB),
+            (Constant("shared/core/src/domain/answer.rs", "MAX_ANSWER_BYTES"), MIB),
+        ],
+    ),
+    (
+        "a [job](../guides/jobs.md)",
+        "a URL of {} bytes, looks up to {} minutes apart, {} days; results of {} MiB",
+        &[
+            (Constant("shared/core/src/routes/downstream/looks.rs", "MAX_URL_BYTES"), 1),
+            (Field("Job", "every_s"), 60),
+            (Field("Job", "deadline_s"), 24 * 60 * 60),
             (Constant("shared/core/src/domain/answer.rs", "MAX_ANSWER_BYTES"), MIB),
         ],
     ),

@@ -41,6 +41,19 @@ impl Seen {
 /// Answers a call, given what was seen of it and how many calls came before with its key.
 pub type Script = Box<dyn Fn(&Seen, usize) -> Result<Answer, NoAnswer> + Send + Sync>;
 
+/// Answers a look at the job that a call has begun, given what was seen of the last such call, how long ago the first
+/// came, in milliseconds, and how many looks came before.
+pub type Look = Box<dyn Fn(&Seen, u64, usize) -> Result<Answer, NoAnswer> + Send + Sync>;
+
+/// The jobs of a downstream, whose calls are answered by [`begun`].
+struct Jobs {
+    /// How long a job takes, in milliseconds.
+    takes_ms: u64,
+    look: Look,
+    /// Every look, in order: the call, when it came, and its answer.
+    looks: Mutex<Vec<(Seen, Instant, Result<Answer, NoAnswer>)>>,
+}
+
 /// How long a call takes, in milliseconds.
 type Duration = Box<dyn Fn() -> u64 + Send + Sync>;
 
@@ -51,6 +64,7 @@ pub struct Scripted {
     ledger: Mutex<Vec<(Seen, Result<Answer, NoAnswer>)>>,
     /// When each call of the ledger ended, however that came.
     ended: Mutex<BTreeMap<usize, Instant>>,
+    jobs: Option<Jobs>,
 }
 
 /// One call in flight, by its place in the ledger; over when it is dropped, however that comes.
@@ -70,12 +84,46 @@ impl Scripted {
 
     /// Answers by `script`, at once.
     pub fn new(script: Script) -> Self {
-        Self { script, takes_ms: Box::new(|| 0), ledger: Mutex::default(), ended: Mutex::default() }
+        Self { script, takes_ms: Box::new(|| 0), ledger: Mutex::default(), ended: Mutex::default(), jobs: None }
     }
 
     /// Takes its time: a call is in the ledger when it comes, and answered after this many milliseconds.
     pub fn taking(self, takes_ms: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self { takes_ms: Box::new(takes_ms), ..self }
+    }
+
+    /// Begins jobs that take so long, in milliseconds, and answers looks at them so.
+    pub fn with_jobs(
+        self,
+        takes_ms: u64,
+        look: impl Fn(&Seen, u64, usize) -> Result<Answer, NoAnswer> + Send + Sync + 'static,
+    ) -> Self {
+        Self { jobs: Some(Jobs { takes_ms, look: Box::new(look), looks: Mutex::default() }), ..self }
+    }
+
+    /// Every look at a job, in order: the last call that had begun it, when the look came, and its answer.
+    pub fn looks(&self) -> Vec<(Seen, Instant, Result<Answer, NoAnswer>)> {
+        let looks = |jobs: &Jobs| jobs.looks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.jobs.as_ref().map(looks).unwrap_or_default()
+    }
+
+    fn look(&self, url: &str) -> Result<Answer, NoAnswer> {
+        let (jobs, key) = (self.jobs.as_ref().ok_or(NoAnswer::Connection)?, url.rsplit('/').next().unwrap_or_default());
+        let ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        let calls = || ledger.iter().enumerate().filter(|(_, (seen, _))| seen.key == key);
+        let Some(((_, (first, _)), (number, (last, _)))) = calls().next().zip(calls().next_back()) else {
+            return Ok(status(404, None));
+        };
+        let now = Instant::now();
+        // A look shows that the job is known: the call is in flight until the job is over.
+        let end = first.at + std::time::Duration::from_millis(jobs.takes_ms);
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).insert(number, end);
+        let since_ms = u64::try_from(now.duration_since(first.at).as_millis()).unwrap_or(u64::MAX);
+        let mut looks = jobs.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = looks.iter().filter(|(seen, ..)| seen.key == key).count();
+        let answer = (jobs.look)(last, since_ms, before);
+        looks.push((last.clone(), now, answer.clone()));
+        answer
     }
 
     /// Every call, in order.
@@ -125,6 +173,17 @@ pub fn ok(body: &str) -> Answer {
     Answer { status: 200, body: body.as_bytes().to_vec(), ..Answer::default() }
 }
 
+/// An answer to a call that has begun a job, whose URL is in the header `Location`.
+pub fn begun(seen: &Seen, body: &str) -> Answer {
+    let headers = [("location".to_owned(), format!("/jobs/{}", seen.key))].into();
+    Answer { status: 202, headers, body: body.as_bytes().to_vec(), ..Answer::default() }
+}
+
+/// An answer to a look at a job that runs.
+pub fn running() -> Answer {
+    ok(r#"{"state":"running"}"#)
+}
+
 /// A script: `p1` fails for good, `p2` as long as it is one of three.
 pub fn fails_alone(seen: &Seen, _: usize) -> Result<Answer, NoAnswer> {
     let result = |id: &String| match (id.as_str(), seen.items.len()) {
@@ -152,6 +211,9 @@ fn batches_before(ledger: &[(Seen, Result<Answer, NoAnswer>)], seen: &Seen) -> u
 
 impl Downstream for Scripted {
     async fn call(&self, call: &Call<'_>) -> Result<Answer, NoAnswer> {
+        if let Some(url) = call.look {
+            return self.look(url);
+        }
         let body: serde_json::Value = serde_json::from_str(&call.body).map_err(|_| NoAnswer::Connection)?;
         let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
         let items = body["items"].as_array().into_iter().flatten().map(|item| text(&item["id"])).collect();

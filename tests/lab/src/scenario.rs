@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use futures::future::LocalBoxFuture;
 
-use crate::downstream::Seen;
+use crate::downstream::{Seen, running};
 use crate::prelude::*;
 use crate::process::Point;
 
@@ -26,6 +26,8 @@ pub struct Scenario {
     pub script: fn(&Seen, usize) -> Result<Answer, NoAnswer>,
     /// How long a call takes, in milliseconds.
     pub takes_ms: u64,
+    /// How long the job takes that a call begins, in milliseconds, and how it is told what became of its members.
+    pub job: Option<(u64, fn(&Seen, usize) -> Result<Answer, NoAnswer>)>,
     /// Sends its messages; the rest follows.
     pub begin: fn(&World),
     /// What happens then, if anything does.
@@ -132,7 +134,7 @@ impl Scenario {
         let setting = Setting { seed: 11, latency_ms: 4, ..Setting::default() };
         let sent = (0..tasks).map(|n| format!("p{n}")).collect();
         let (routes, script) = (ROUTES.to_owned(), |_: &Seen, _| Ok(ok("")));
-        Self { name, routes, setting, script, takes_ms: 0, begin, mishap: None, sent }
+        Self { name, routes, setting, script, takes_ms: 0, job: None, begin, mishap: None, sent }
     }
 
     /// With lines added to its route.
@@ -181,6 +183,13 @@ impl Scenario {
         Self { takes_ms, ..self }
     }
 
+    /// With calls that begin jobs, which take so long, in milliseconds, and then answer so.
+    pub fn job(self, takes_ms: u64, answers: fn(&Seen, usize) -> Result<Answer, NoAnswer>) -> Self {
+        let http = "{ http: { url: \"http://downstream.invalid/load\", timeout_ms: 5000, job: { url: headers.location, \
+                    ended: \"!(body.state == 'running')\", every_s: 2, deadline_s: 600 } } }";
+        Self { job: Some((takes_ms, answers)), ..self.downstream(http) }
+    }
+
     /// With something that happens once its messages are sent.
     pub fn then(self, mishap: Mishap) -> Self {
         Self { mishap: Some(mishap), ..self }
@@ -208,6 +217,13 @@ impl Scenario {
             let setting = Setting { plan, traced, ..self.setting.clone() };
             let takes_ms = self.takes_ms;
             let downstream = Scripted::new(Box::new(self.script)).taking(move || takes_ms);
+            let downstream =
+                match self.job {
+                    Some((job_ms, answers)) => downstream.with_jobs(job_ms, move |seen, since_ms, looks| {
+                        if since_ms < job_ms { Ok(running()) } else { answers(seen, looks) }
+                    }),
+                    None => downstream,
+                };
             let world = World::new(setting, &self.routes, downstream);
             (self.begin)(&world);
             let begun = match self.mishap {

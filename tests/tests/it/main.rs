@@ -20,6 +20,7 @@ mod expires;
 mod express;
 mod failed;
 mod held;
+mod jobs;
 mod late;
 mod leader;
 mod lists;

@@ -182,8 +182,8 @@ impl Invocation<'_> {
             let (id, fence) = (groupage_core::domain::id::BatchId::new(batch), groupage_core::domain::id::Fence(0));
             let target = &groupage_core::domain::id::Target::of(&route.name, target);
             let downstream = &route.downstream;
-            let (attempt, secrets, trace) = (1, Vec::new(), None);
-            let call = Call { downstream, batch: &id, target, fence, attempt, body, secrets, trace };
+            let (attempt, secrets, trace, look) = (1, Vec::new(), None, None);
+            let call = Call { downstream, batch: &id, target, fence, attempt, body, secrets, trace, look };
             // It accepts everything.
             let _ = self.downstream.call(&call).await;
         }

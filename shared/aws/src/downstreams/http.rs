@@ -1,6 +1,7 @@
 //! Calls over HTTP.
 //!
-//! The caller makes no call that the stack does not allow. It reads an answer to its end or to [`MAX_ANSWER_BYTES`],
+//! The caller makes no call that the stack does not allow. A look at a job is a call without a body, to a URL where the
+//! route calls: it carries the same secrets. The caller reads an answer to its end or to [`MAX_ANSWER_BYTES`],
 //! within the route's timeout as a whole, and puts asterisks in place of each secret that the answer repeats. The core
 //! renders bodies without their secrets, which are filled in here.
 
@@ -79,7 +80,7 @@ impl HttpCaller {
         })?;
         let client = self.clients.get(&http.tls, &self.secrets).await?;
         let prepared = self.prepared(http, call).await?;
-        let one = Request { http, id: call.batch.as_str(), client: &client };
+        let one = Request { http, id: call.batch.as_str(), is_look: call.look.is_some(), client: &client };
         let begun = Instant::now();
         let sent = self.send(&one, &prepared, timeout).await?;
         if begun.elapsed() > REPEATED_WITHIN {
@@ -103,8 +104,11 @@ impl HttpCaller {
 
     /// Makes one request.
     async fn send(&self, one: &Request<'_>, prepared: &Prepared<'_>, timeout: Duration) -> Result<Sent, NoAnswer> {
-        let method = Method::from_bytes(one.http.method.as_str().as_bytes());
-        let method = method.map_err(|_| NoAnswer::Misconfigured(Reason::new("request_unusable")))?;
+        let method = match one.is_look {
+            true => Method::GET,
+            false => Method::from_bytes(one.http.method.as_str().as_bytes())
+                .map_err(|_| NoAnswer::Misconfigured(Reason::new("request_unusable")))?,
+        };
         let mut headers = prepared.headers.clone();
         let Prepared { url, body, .. } = prepared;
         let signable = Signable { method: method.as_str(), url: url.as_str(), host: host(url), body, id: one.id };
@@ -114,13 +118,15 @@ impl HttpCaller {
             |(name, value): &(_, &HeaderValue)| value.is_sensitive() && prepared.headers.get(*name) != Some(value);
         let mut secrets = prepared.secrets.clone();
         secrets.extend(headers.iter().filter(proves).flat_map(|(_, value)| in_header(value)));
-        let request = one.client.request(method, url.clone()).headers(headers).body(body.to_vec());
+        let request = one.client.request(method, url.clone()).headers(headers);
+        let request = if one.is_look { request } else { request.body(body.to_vec()) };
         let deadline = Instant::now() + timeout;
         let response = timeout_at(deadline, request.send()).await.map_err(|_| NoAnswer::Timeout)?;
         let response = response.map_err(no_answer)?;
         let date = response.headers().get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
         let waits = prepared.proof.judges(response.status());
-        let mut answer = read(response, &one.http.response, waits, deadline).await?;
+        let mapping = if one.is_look { one.http.results_mapping() } else { &one.http.response };
+        let mut answer = read(response, (mapping, one.http.job.is_some()), waits, deadline).await?;
         secrets.iter().for_each(|secret| blot(&mut answer, secret));
         Ok(Sent { answer, signed_at, server_time: date })
     }
@@ -131,7 +137,10 @@ impl HttpCaller {
             named.insert(name.as_str().to_owned(), self.secrets.text(secret).await?);
         }
         let filling = Filling { batch: call.batch, target: call.target, secrets: &named };
-        let url = http.url.filled(filling).map_err(|_| NoAnswer::Refused(Reason::new("target_not_in_url")))?;
+        let url = match call.look {
+            Some(url) => http.look_url(url).map_err(NoAnswer::Misconfigured)?,
+            None => http.url.filled(filling).map_err(|_| NoAnswer::Refused(Reason::new("target_not_in_url")))?,
+        };
         let mut secrets: Vec<String> = named.values().flat_map(|value| [value.clone(), in_url(value)]).collect();
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -151,14 +160,18 @@ impl HttpCaller {
             };
             headers.insert(HeaderName::from_bytes(name.as_bytes()).map_err(|_| unusable())?, value);
         }
-        if let Some(by) = http.compress {
-            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(by.as_str()));
-        }
         // Last, since what these say must be true whatever the route says.
-        let batch = HeaderValue::from_str(call.batch.as_str());
-        headers.insert(IDEMPOTENCY_KEY, batch.map_err(|_| NoAnswer::Other(Reason::new("batch_id_unusable")))?);
-        headers.insert(FENCE, HeaderValue::from(call.fence.0));
-        headers.insert(ATTEMPT, HeaderValue::from(call.attempt));
+        if call.look.is_some() {
+            headers.remove(CONTENT_TYPE);
+        } else {
+            if let Some(by) = http.compress {
+                headers.insert(CONTENT_ENCODING, HeaderValue::from_static(by.as_str()));
+            }
+            let batch = HeaderValue::from_str(call.batch.as_str());
+            headers.insert(IDEMPOTENCY_KEY, batch.map_err(|_| NoAnswer::Other(Reason::new("batch_id_unusable")))?);
+            headers.insert(FENCE, HeaderValue::from(call.fence.0));
+            headers.insert(ATTEMPT, HeaderValue::from(call.attempt));
+        }
         let trace = call.trace.as_ref().map(|trace| HeaderValue::from_str(&trace.context.to_string()));
         if let Some(Ok(trace)) = trace {
             headers.insert(TRACEPARENT, trace);
@@ -178,7 +191,8 @@ async fn body<'a>(
     secrets: &mut Vec<String>,
 ) -> Result<Cow<'a, [u8]>, NoAnswer> {
     if call.secrets.is_empty() {
-        return compressed(&call.body, http.compress).await;
+        let compression = http.compress.filter(|_| call.look.is_none());
+        return compressed(&call.body, compression).await;
     }
     let filled = filled(&call.body, &call.secrets, named, MAX_BODY_BYTES);
     let filled = filled.ok_or_else(|| NoAnswer::Oversized(Unmade::TooLarge.reason()))?;
@@ -191,6 +205,7 @@ struct Request<'a> {
     http: &'a Http,
     /// The batch.
     id: &'a str,
+    is_look: bool,
     client: &'a Client,
 }
 
@@ -229,10 +244,11 @@ fn blot_text(answer: &mut Answer, secret: &str) {
     }
 }
 
-/// Reads an answer, whose body may count for more than the mapping says: then it `waits` for all of it.
+/// Reads an answer, whose body may count for more than the mapping says: then it `waits` for all of it. A job is read
+/// from headers, too.
 async fn read(
     mut response: Response,
-    mapping: &ResponseMapping,
+    (mapping, has_job): (&ResponseMapping, bool),
     waits: bool,
     deadline: Instant,
 ) -> Result<Answer, NoAnswer> {
@@ -240,7 +256,7 @@ async fn read(
     let retry_after_ms = asked_ms(status, headers, SystemTime::now());
     let encoding = headers.get(CONTENT_ENCODING).map(|encoding| encoding.as_bytes().to_ascii_lowercase());
     let mut body = Vec::new();
-    let headers = if mapping.sees() { by_name(headers) } else { BTreeMap::new() };
+    let headers = if has_job || mapping.sees() { by_name(headers) } else { BTreeMap::new() };
     let mut is_cut = false;
     if !status.is_success() {
         // Unless the mapping may decide by it, no more than there is soon is kept of its body, for people. Its status
@@ -251,7 +267,7 @@ async fn read(
         let decoded = decoded(body, encoding.as_deref());
         is_cut = !is_whole || decoded.is_err();
         body = decoded.unwrap_or_default();
-    } else if !mapping.ignores_body() {
+    } else if has_job || !mapping.ignores_body() {
         timeout_at(deadline, read_body(&mut response, &mut body)).await.unwrap_or(Err(NoAnswer::Timeout))?;
         body = decoded(body, encoding.as_deref())?;
     }

@@ -42,6 +42,9 @@ use self::http::HttpCaller;
 pub use self::recorded::recorded_answer;
 use self::sdk::Lazy;
 
+/// A look at a job takes no longer: a pass may make two, each once more with newer secrets, in a function's time.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(15);
+
 /// The port `Downstream`. Nothing is connected, or even loaded, before the first call that needs it.
 #[derive(Debug)]
 #[must_use]
@@ -74,6 +77,7 @@ impl Downstreams {
 impl Downstream for Downstreams {
     async fn call(&self, call: &Call<'_>) -> Result<Answer, NoAnswer> {
         let timeout = Duration::from_millis(call.downstream.timeout_ms().unwrap_or_default());
+        let timeout = if call.look.is_some() { timeout.min(LOOK_TIMEOUT) } else { timeout };
         if !self.has_aws && call.downstream.needs_aws() {
             let (what, which) = call.downstream.named();
             warn!(what, which, "this needs AWS or an emulator of it: set AWS_REGION and credentials, and start again");

@@ -248,6 +248,7 @@ pub async fn batch_handler<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env>(
         Outcome::Away(_) => counts.add(Metric::CallsHeldBack, 1),
         Outcome::ClaimLost => counts.add(Metric::ClaimsLost, 1),
         Outcome::Waits(_) => counts.add(Metric::CallsWaited, 1),
+        Outcome::UnderWay { .. } => {}
         Outcome::FollowedUp(settled) => counts.add_repeated(&settled),
         Outcome::Nothing => {}
     }));
@@ -272,6 +273,9 @@ fn log_outcome<S, Q, E>(stack: &Stack<S, Q, E>, batch: &BatchId, outcome: &Outco
         }
         Outcome::CallAgain { reason, begins_outage: true, .. } => {
             return warn!(%batch, %reason, "the downstream is away: one call at a time is made until one is answered");
+        }
+        Outcome::UnderWay { until } => {
+            return debug!(%batch, next_look_ms = until.0, "the downstream is at work on its job");
         }
         Outcome::ClaimLost => return warn!(%batch, "the claim was lost: the call's result is dropped"),
         Outcome::Waits(_) | Outcome::Away(_) | Outcome::Nothing => return debug!(%batch, ?outcome, "no call"),

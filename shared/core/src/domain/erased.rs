@@ -63,13 +63,15 @@ impl Task {
 }
 
 impl Batch {
-    /// The batch without what its calls were answered, since an answer may quote a payload, and without its Target if
-    /// no member has one any more. `None` if nothing is left to erase, or something is left to do.
+    /// The batch without what its calls were answered and without its job, since an answer and a URL may quote a
+    /// payload, and without its Target if no member has one any more. `None` if nothing is left to erase, or something
+    /// is left to do.
     pub fn erased(&self, is_nobodys: bool) -> Option<Self> {
         let target = if is_nobodys { Target::of(&self.target.route(), ERASED) } else { self.target.clone() };
-        let is_done = self.unfinished().is_none() && (self.answers.is_some() || target != self.target);
+        let says_more = self.answers.is_some() || self.job.is_some() || target != self.target;
+        let is_done = self.unfinished().is_none() && says_more;
         let revision = self.revision.next();
-        is_done.then(|| Self { target, answers: None, revision, ..self.clone() })
+        is_done.then(|| Self { target, answers: None, job: None, revision, ..self.clone() })
     }
 }
 

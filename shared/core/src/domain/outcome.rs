@@ -85,6 +85,16 @@ impl Reason {
 pub const NO_RESULT: &str = "no_result";
 /// The reason of a call that was not answered in time: the downstream may work on.
 pub const TIMEOUT: &str = "timeout";
+/// Why a task fails whose job has not ended, or was not seen to, until its deadline.
+pub const JOB_DEADLINE: &str = "job_deadline";
+/// Why a task fails whose job its API does not know (any more): it may have been done.
+pub const JOB_NOT_FOUND: &str = "job_not_found";
+/// Why a task fails whose call has begun a job without saying where to look at it.
+pub const JOB_URL_MISSING: &str = "job_url_missing";
+/// Why a task fails whose job is to be looked at where its route does not call.
+pub const JOB_URL_REFUSED: &str = "job_url_refused";
+/// Why a task fails whose call has begun a job that nobody looks at: that of a part of a batch.
+pub const JOB_NOT_FOLLOWED: &str = "job_not_followed";
 /// Why a task fails of which the last call that it may be part of has lost its worker.
 pub const WORKER_LOST: &str = "worker_lost";
 
@@ -158,9 +168,20 @@ pub enum Reply {
     PerMember(BTreeMap<TaskId, Said>),
     /// It refused the call as a whole, for good.
     Refused(Reason),
+    /// It has begun a job, and will answer for each member once that has ended.
+    Begun(Begun),
     /// The call failed for a reason that says nothing about its tasks: throttled, unreachable, timed out, or its answer
     /// made no sense.
     Unavailable(Failure),
+}
+
+/// A job that a call has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// The absolute URL of its status.
+    pub url: String,
+    /// Members that the call was made without, each with the reason for which it fails.
+    pub uncalled: BTreeMap<TaskId, Reason>,
 }
 
 /// What a route reads out of what a call came to.
@@ -264,7 +285,8 @@ pub struct Attempted {
 ///
 /// `delay_ms` gives the pause before a member's next round, from the attempts it has made and what `Retry-After` asked
 /// for. Of a batch whose call failed as a whole, for a reason that says nothing about its members, those that have used
-/// up their attempts fail and the others return to waiting, since a batch's members never change.
+/// up their attempts fail and the others return to waiting, since a batch's members never change. A job that has begun
+/// has no outcome yet: where nobody is to look at it, all members fail.
 pub fn judge(
     reply: Reply,
     members: &[Attempted],
@@ -273,8 +295,11 @@ pub fn judge(
 ) -> Results {
     let again =
         |member: &Attempted, reason: &Reason, asked_ms| again(member, reason, max_attempts, asked_ms, &delay_ms);
+    let nobody_looks = Reason::new(JOB_NOT_FOLLOWED);
     match reply {
         Reply::PerMember(said) => results(said, members, max_attempts, &delay_ms),
+        // It may be done, so it is not repeated.
+        Reply::Begun(_) => members.iter().map(|member| (member.id.clone(), failed(member, &nobody_looks))).collect(),
         Reply::Refused(reason) => members.iter().map(|member| (member.id.clone(), failed(member, &reason))).collect(),
         Reply::Unavailable(Failure { reason, retry_after_ms, .. }) => {
             members.iter().map(|member| (member.id.clone(), again(member, &reason, retry_after_ms))).collect()

@@ -18,7 +18,7 @@ pub enum Shown {
     Created,
     /// In a batch that is not being called yet, or waits for its next attempt.
     Batched,
-    /// Its batch is claimed and being called.
+    /// Its batch is claimed and being called, or the job that its call has begun is under way.
     InProgress,
     /// Settled well.
     Succeeded,
@@ -41,6 +41,7 @@ impl Shown {
             Status::Created { .. } => Self::Created,
             Status::Batched { .. } => ended(task, batch).unwrap_or(match batch.map(|batch| &batch.status) {
                 Some(batch::Status::InProgress { .. }) => Self::InProgress,
+                Some(_) if batch.is_some_and(|batch| batch.under_way().is_some()) => Self::InProgress,
                 Some(_) | None => Self::Batched,
             }),
             Status::Succeeded { .. } => Self::Succeeded,

@@ -88,6 +88,17 @@ pub enum Why {
         /// When.
         at: Timestamp,
     },
+    /// Its call has begun a job at the downstream.
+    Job {
+        /// When the job began.
+        since: Timestamp,
+        /// When the next look at it is due.
+        next_look: Timestamp,
+        /// Until when it is looked at.
+        deadline: Timestamp,
+        /// Why the last look came to nothing, if it did.
+        failed: Option<Reason>,
+    },
     /// It is being called.
     Call {
         /// By this session.
@@ -152,6 +163,10 @@ impl Batch {
             let held = gates.iter().find_map(|gate| gate.holds(Some(self), now));
             held.unwrap_or(if self.pulled { Why::Worker } else { Why::Handler })
         };
+        if let (Status::Paused { until }, Some(job)) = (&self.status, self.under_way()) {
+            let (since, next_look, deadline, failed) = (job.since, *until, job.deadline, job.failed.clone());
+            return Some(Why::Job { since, next_look, deadline, failed });
+        }
         Some(match &self.status {
             Status::Open { until } => Why::Window { until: *until },
             Status::Closing => Why::Freezing,

@@ -46,7 +46,7 @@ impl Message {
 
     /// Whether one request may return both.
     const fn shares_queue(&self, to: &Destination) -> bool {
-        use Destination::{Elect, Gather, Group, Handle, InOrder, Tasks};
+        use Destination::{Elect, Gather, Group, Handle, InOrder, LongHandle, Tasks};
         matches!(
             (&self.outgoing.to, to),
             (InOrder(_) | Gather(_), InOrder(_) | Gather(_))
@@ -54,6 +54,7 @@ impl Message {
                 | (Elect, Elect)
                 | (Group, Group)
                 | (Handle, Handle)
+                | (LongHandle, LongHandle)
         )
     }
 }

@@ -24,6 +24,8 @@ pub struct Call<'a> {
     pub secrets: Vec<routes::SecretPlace>,
     /// What it belongs to, if anybody asks.
     pub trace: Option<CallTrace>,
+    /// Set for a look at the job that an earlier call has begun: a read of this URL, without a body.
+    pub look: Option<&'a str>,
 }
 
 /// The downstream batch APIs.

@@ -25,7 +25,6 @@ pub use self::mapping::ResponseMapping;
 use self::said::{Verdicts, all_succeeded, millis};
 pub use self::status::Class;
 pub(super) use self::status::Otherwise;
-use self::status::reason;
 use self::unbelievable::Unbelievable;
 use super::expression::{Data, Expression};
 use crate::domain::answer::{Answer, NoAnswer};
@@ -58,10 +57,39 @@ impl Earlier<'_> {
 }
 
 /// An answer as expressions see it.
-struct Seen {
-    data: Data,
+pub(super) struct Seen {
+    pub(super) data: Data,
     /// The reason for which `body` is `null` although there is one.
-    unreadable: Option<Unbelievable>,
+    pub(super) unreadable: Option<Unbelievable>,
+}
+
+impl NoAnswer {
+    /// What a call comes to that has no answer.
+    fn into_reply(self) -> Reply {
+        let failed = |reason, fault| Reply::Unavailable(Failure { reason, retry_after_ms: None, fault });
+        let unavailable = |reason| failed(reason, Fault::Downstream);
+        match self {
+            Self::Connection => unavailable(Reason::new("connection")),
+            Self::Timeout => unavailable(Reason::new(TIMEOUT)),
+            Self::TooLarge => failed(Reason::new("answer_too_large"), Fault::Settings),
+            Self::Unreadable(reason) => failed(reason, Fault::Settings),
+            Self::Misconfigured(reason) => failed(reason, Fault::Ours),
+            Self::Failed(reason) => failed(reason, Fault::Call),
+            Self::Refused(reason) | Self::Oversized(reason) => Reply::Refused(reason),
+            Self::Other(reason) => unavailable(reason),
+        }
+    }
+
+    /// Why a look at a job came to nothing that has no answer. A refusal of the look says nothing of the job.
+    pub(super) fn into_failure(self) -> Failure {
+        match self.into_reply() {
+            Reply::Unavailable(failure) => failure,
+            Reply::Refused(reason) => Failure { reason, retry_after_ms: None, fault: Fault::Downstream },
+            Reply::PerMember(_) | Reply::Begun(_) => {
+                Failure { reason: Reason::new(TIMEOUT), retry_after_ms: None, fault: Fault::Downstream }
+            }
+        }
+    }
 }
 
 impl ResponseMapping {
@@ -73,20 +101,10 @@ impl ResponseMapping {
         otherwise: &Otherwise,
         earlier: Earlier<'_>,
     ) -> Reading {
-        let failed = |reason, fault| Reply::Unavailable(Failure { reason, retry_after_ms: None, fault });
-        let unavailable = |reason| failed(reason, Fault::Downstream);
-        let reply = match answer {
-            Err(NoAnswer::Connection) => unavailable(Reason::new("connection")),
-            Err(NoAnswer::Timeout) => unavailable(Reason::new(TIMEOUT)),
-            Err(NoAnswer::TooLarge) => failed(Reason::new("answer_too_large"), Fault::Settings),
-            Err(NoAnswer::Unreadable(reason)) => failed(reason, Fault::Settings),
-            Err(NoAnswer::Misconfigured(reason)) => failed(reason, Fault::Ours),
-            Err(NoAnswer::Failed(reason)) => failed(reason, Fault::Call),
-            Err(NoAnswer::Refused(reason) | NoAnswer::Oversized(reason)) => Reply::Refused(reason),
-            Err(NoAnswer::Other(reason)) => unavailable(reason),
-            Ok(answer) => return self.read_answer(&answer, members, otherwise, earlier),
-        };
-        reply.into()
+        match answer {
+            Err(no_answer) => no_answer.into_reply().into(),
+            Ok(answer) => self.read_answer(&answer, members, otherwise, earlier),
+        }
     }
 
     fn read_answer(&self, answer: &Answer, members: &[TaskId], otherwise: &Otherwise, earlier: Earlier<'_>) -> Reading {
@@ -95,7 +113,7 @@ impl ResponseMapping {
             expression.as_ref().zip(seen.as_ref()).is_some_and(|(expression, seen)| expression.holds(&seen.data))
         };
         let text = |expression: &Option<Expression>| expression.as_ref()?.value(&seen.as_ref()?.data).as_text();
-        let status = reason(answer.status);
+        let status = Class::reason(answer.status);
         let error = || text(&self.error).map(|said| Reason::from_downstream(&said));
         let retry_after_ms = answer.retry_after_ms.max(text(&self.pause).and_then(|said| millis(said.parse().ok()?)));
         let failed = |reason, fault| Reply::Unavailable(Failure { reason, retry_after_ms, fault }).into();
@@ -130,7 +148,7 @@ impl ResponseMapping {
         }
     }
 
-    fn see(&self, answer: &Answer) -> Seen {
+    pub(super) fn see(&self, answer: &Answer) -> Seen {
         let is_read = !self.ignore_body && (self.format == Format::Text || !is_blank(&answer.body));
         let body = if is_read { self.format.parse(&answer.body) } else { Ok(Data::null()) };
         let unreadable = body.as_ref().err().copied();
@@ -183,6 +201,29 @@ impl ResponseMapping {
         };
         verdicts.map(Some)
     }
+}
+
+impl ResponseMapping {
+    /// Returns whether a job's answer has what this mapping reads members from. That of a call may be blank, or silent
+    /// about failures, if all is well. A job that has failed may be as silent.
+    pub(super) fn has_entries_in(&self, answer: &Answer) -> bool {
+        let Some(entries) = self.results.as_ref().or(self.failures.as_ref()) else { return true };
+        let seen = self.see(answer).data;
+        let all_succeeded = self.all_succeeded.as_ref().is_some_and(|all| all.holds(&seen));
+        all_succeeded || (!is_blank(&answer.body) && !entries.value(&seen).is_null())
+    }
+
+    /// Returns whether a job's results are blank although this mapping reads members from them.
+    pub(super) fn is_blank_in(&self, answer: &Answer) -> bool {
+        let has_entries = self.results.is_some() || self.failures.is_some();
+        has_entries && self.all_succeeded.is_none() && is_blank(&answer.body)
+    }
+}
+
+/// The failure of a job's answer that has no results. The next look may see them.
+pub(super) fn without_results() -> Failure {
+    let reason = Reason::new(Unbelievable::WithoutResults.as_str());
+    Failure { reason, retry_after_ms: None, fault: Fault::Settings }
 }
 
 fn is_blank(body: &[u8]) -> bool {

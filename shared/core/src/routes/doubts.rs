@@ -200,6 +200,8 @@ fn of_http(http: &Http, is_set: impl Fn(&str) -> bool) -> Vec<(String, String)> 
         };
         found.extend(what.map(|what| (format!("headers.{name}"), what)));
     }
+    let of_job = http.job.iter().flat_map(|job| job.doubts());
+    found.extend(of_job.map(|(field, what)| (format!("job.{field}"), what)));
     for (field, secret) in http.secrets() {
         if let Secret::Env(variable) = secret
             && !is_set(variable)

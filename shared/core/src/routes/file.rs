@@ -315,6 +315,14 @@ impl File {
             if let Some(what) = entry.downstream.response().contradiction() {
                 return Err(whole(format!("`response` of route `{}` {what}", entry.name)));
             }
+            let job = entry.downstream.http().and_then(|http| Some((http, http.job.as_ref()?)));
+            if let Some(what) = job.and_then(|(http, job)| job.contradiction(&http.response)) {
+                return Err(whole(format!("route `{}` {what}", entry.name)));
+            }
+            if job.is_some() && entry.on_reject == OnReject::Bisect {
+                let what = "has `job` beside `on_reject: bisect`: a job is one for all of its batch";
+                return Err(whole(format!("route `{}` {what}", entry.name)));
+            }
             if let Some(name) = entry.downstream.unknown_secret() {
                 let what = format!("names `{{secrets.{name}}}`, and its `secrets` have no `{name}`");
                 return Err(whole(format!("route `{}` {what}", entry.name)));

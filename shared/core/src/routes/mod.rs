@@ -33,7 +33,7 @@ pub use answer::{Class, Earlier, ResponseMapping};
 pub use body::{Body, Item, MAX_BODY_BYTES, Renderable, Unmade};
 pub use closing::Closing;
 pub use doubts::Doubt;
-pub use downstream::{Downstream, HeaderValue, Http, Secret, USUAL_MS};
+pub use downstream::{Downstream, HeaderValue, Http, JobMapping, Progress, Secret, USUAL_MS};
 pub use expression::Expression;
 pub use file::{File, Notify, OnReject, schema};
 pub use limits::Pause;
@@ -45,9 +45,9 @@ pub use targets::Settings;
 use crate::domain::answer::{Answer, NoAnswer};
 use crate::domain::destination::Destination;
 use crate::domain::gate::{Limits, Rates, Scope};
-use crate::domain::id::{LaneId, MAX_TARGET_BYTES, RouteName, Target, TaskId, Turn};
+use crate::domain::id::{BatchId, LaneId, MAX_TARGET_BYTES, RouteName, Target, TaskId, Turn};
 use crate::domain::lane::{MAX_SEQUENCE, Numbering, OnFailure, Order};
-use crate::domain::outcome::{Fault, Reading};
+use crate::domain::outcome::{Fault, Reading, Reason};
 use crate::domain::retry;
 use crate::domain::task_message::{Code, Rejection, TaskMessage};
 use crate::domain::traits::Traits;
@@ -170,6 +170,37 @@ impl Route {
     /// carried out.
     pub fn read(&self, answer: Result<Answer, NoAnswer>, members: &[TaskId], earlier: Earlier<'_>) -> Reading {
         self.downstream.response().read(answer, members, &self.otherwise, earlier)
+    }
+
+    /// How its API finishes batches later, if it does.
+    pub fn job(&self) -> Option<&JobMapping> {
+        self.downstream.http()?.job.as_deref()
+    }
+
+    /// Returns the URL of the job that a call's answer has begun, or why it cannot be followed; `None`: the answer is
+    /// to be read.
+    pub fn begun(
+        &self,
+        answer: &Result<Answer, NoAnswer>,
+        batch: &BatchId,
+        target: &Target,
+    ) -> Option<Result<String, Reason>> {
+        self.downstream.http()?.begun(answer.as_ref().ok()?, batch, target)
+    }
+
+    /// Judges a look at the job at this URL. Without its `job`, a route cannot say whether that has ended.
+    pub fn looked(&self, answer: Result<Answer, NoAnswer>, url: &str) -> Progress {
+        let runs = Progress::Runs { asked_ms: None };
+        self.downstream.http().map_or(runs, |http| http.looked(answer, url, &self.otherwise))
+    }
+
+    /// Reads the results of a job of these members, as [`read`](Self::read) reads an answer. What could not be fetched
+    /// says nothing of the job.
+    pub fn read_results(&self, answer: Result<Answer, NoAnswer>, members: &[TaskId], earlier: Earlier<'_>) -> Reading {
+        match self.downstream.http() {
+            Some(http) => http.read_results(answer, members, &self.otherwise, earlier),
+            None => self.read(answer, members, earlier),
+        }
     }
 
     /// The place of a task among those of its order key.

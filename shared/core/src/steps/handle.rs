@@ -2,7 +2,8 @@
 //!
 //! Waiting is not failing: for a place, for a pause's or an outage's end or for another worker, the message goes round
 //! by a delayed copy and no attempt is counted. With a ticket it comes back once, just before its time. So does a batch
-//! whose call failed for now: however often that is, the message's receive count says nothing of it.
+//! whose call failed for now, or has begun a job: however often that is, the message's receive count says nothing of
+//! it.
 //!
 //! Every step sends its messages to the usual queue. A batch whose call may be long goes on from there to the queue of
 //! a second function, which has the time: one message more for each such batch, and no step beside this one has to know
@@ -110,7 +111,9 @@ impl<S: Store, Q: Outbox + Inbox, D: Downstream, E: Env> HandleBatch<'_, S, Q, D
     async fn come_back_after(&self, message: Handle, outcome: &Outcome) -> Result<(), Error> {
         let now = self.env.now();
         match outcome {
-            Outcome::CallAgain { until, .. } | Outcome::Away(until) => self.come_back(message, until.since(now)).await,
+            Outcome::CallAgain { until, .. } | Outcome::UnderWay { until } | Outcome::Away(until) => {
+                self.come_back(message, until.since(now)).await
+            }
             Outcome::Waits(Wait { until, ticket }) => {
                 let ahead_ms = until.map_or(0, |until| until.since(now));
                 let delay_ms = match ticket {

@@ -34,6 +34,8 @@ pub struct Waker<'a, S, Q, E> {
     route: &'a Route,
     /// The limiters as they are once those before are admitted.
     gates: HashMap<Scope, Gate>,
+    /// How many of the batches that it has looked at have a job under way: these wait for no limiter.
+    under_way: usize,
 }
 
 /// A batch that comes back within this time is not woken, in milliseconds.
@@ -49,7 +51,7 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 impl<'a, S: Store, Q: Outbox, E: Env> Waker<'a, S, Q, E> {
     /// Returns a waker over its ports.
     pub fn new(store: &'a S, outbox: &'a Q, env: &'a E, route: &'a Route) -> Self {
-        Self { store, outbox, env, route, gates: HashMap::new() }
+        Self { store, outbox, env, route, gates: HashMap::new(), under_way: 0 }
     }
 
     /// Wakes the first batches behind a limiter that a person has resumed, whatever they wait for. Sweep wakes the
@@ -97,9 +99,18 @@ impl<'a, S: Store, Q: Outbox, E: Env> Waker<'a, S, Q, E> {
         Ok(woken)
     }
 
+    /// Returns how many batches it has come across since the last time that have a job under way.
+    pub(super) fn take_under_way(&mut self) -> usize {
+        std::mem::take(&mut self.under_way)
+    }
+
     /// Returns when a batch would be admitted; `None`: a breaker or a person holds it back, or it does not wait.
     async fn turn(&mut self, batch: &Batch, now: Timestamp) -> Result<Option<Timestamp>, Error> {
         let (mut turn, target) = (now, batch.target.whole());
+        if batch.under_way().is_some() {
+            self.under_way += 1;
+            return Ok(None);
+        }
         if batch.woken(now).is_none() {
             return Ok(None);
         }

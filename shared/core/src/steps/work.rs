@@ -133,7 +133,7 @@ impl<'a, S: Store, Q: Outbox, D: Downstream, E: Env> Worker<'a, S, Q, D, E> {
         match self.processor.settle(Err(stop)).await? {
             outcome @ Outcome::Settled(_) => return Ok(Some(Err((found, outcome)))),
             Outcome::Waits(wait) => self.put_off(id.clone(), wait.back_at(), holder),
-            Outcome::Away(until) => self.put_off(id.clone(), Some(until), None),
+            Outcome::Away(until) | Outcome::UnderWay { until } => self.put_off(id.clone(), Some(until), None),
             Outcome::FollowedUp(_) | Outcome::CallAgain { .. } | Outcome::ClaimLost | Outcome::Nothing => {
                 self.put_off(id.clone(), None, None);
             }

@@ -32,6 +32,7 @@ pub fn broken(world: &World, sent: &BTreeSet<String>) -> Vec<String> {
     broken.extend(each_round_is_in_one_batch(world));
     broken.extend(everything_is_at_rest(world));
     broken.extend(limits::broken(world));
+    broken.extend(jobs_leave_no_permit(world));
     broken.extend(order::broken(world));
     broken.extend(outputs::broken(world));
     broken.extend(trackers::broken(world));
@@ -237,6 +238,19 @@ fn the_erased_say_nothing(world: &World) -> Vec<String> {
         }
     }
     broken
+}
+
+/// A job that is over has given its permits back: nobody waits for the end of their leases, which is days away.
+fn jobs_leave_no_permit(world: &World) -> Vec<String> {
+    const CALL_MS: u64 = 5 * 60_000;
+    let (gates, soon) = (world.tables().gates(), world.env.now().plus_ms(CALL_MS));
+    let jobs = world.tables().batches().into_iter().filter(|batch| batch.job.is_some());
+    let kept = |batch: Batch| {
+        let has = |(_, gate): &&(Scope, Gate)| gate.lease(&batch.id, soon).is_some();
+        let of = gates.iter().filter(has).map(|(scope, _)| scope.key()).collect::<Vec<_>>();
+        (!of.is_empty()).then(|| format!("limits hold: the job of {} is over and has a permit of {of:?}", batch.id))
+    };
+    jobs.filter_map(kept).collect()
 }
 
 fn everything_is_at_rest(world: &World) -> Vec<String> {

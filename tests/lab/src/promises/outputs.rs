@@ -47,10 +47,11 @@ pub(super) fn broken(world: &World) -> Vec<String> {
     broken
 }
 
-/// The outputs in answers to calls, by batch and task, each with its attempt, in the order of the calls.
+/// The outputs in answers to calls and looks, by batch and task, each with its attempt, in the order of the calls.
 fn said(world: &World) -> BTreeMap<(String, String), Vec<(u32, Output)>> {
     let mut said: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for (seen, answer) in world.downstream.answered() {
+    let looks = world.downstream.looks().into_iter().map(|(seen, _, answer)| (seen, answer));
+    for (seen, answer) in world.downstream.answered().into_iter().chain(looks) {
         let body: serde_json::Value =
             answer.ok().and_then(|answer| serde_json::from_slice(&answer.body).ok()).unwrap_or_default();
         let batch = seen.key.split('.').next().unwrap_or_default();

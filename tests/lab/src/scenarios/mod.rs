@@ -7,6 +7,7 @@ mod expired;
 mod express;
 mod failed;
 mod fan_outs;
+mod jobs;
 mod lists;
 mod order;
 mod outages;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Scenario> {
         erased::all(),
         expired::all(),
         fan_outs::all(),
+        jobs::all(),
         order::all(),
         outages::all(),
         scheduled::all(),

@@ -119,7 +119,12 @@ impl Witness {
             if old.attempts > 0 && old.omitted_ids() != new.omitted_ids() {
                 self.note(format!("members never change: {id} left somebody out after its first call"));
             }
-            let is_called = old.claimed_by().is_some() || is_given_up(new) || new.omits_all();
+            // A job was begun under a claim, and is looked at without one.
+            let has_job = old.under_way().is_some();
+            let is_called = old.claimed_by().is_some() || has_job || is_given_up(new) || new.omits_all();
+            if has_job && (new.claimed_by().is_some() || new.attempts != old.attempts) {
+                self.note(format!("one job at a time: {id} has a job and is called again"));
+            }
             if matches!(new.status, Status::Settled { .. }) && !settled(old) && !is_called {
                 self.note(format!("one acknowledgement: {id} was settled without a claim"));
             }

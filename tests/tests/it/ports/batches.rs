@@ -109,7 +109,7 @@ async fn outputs_are_read_as_they_were_kept_and_erased_one_by_one(store: impl Fi
     let (id, now) = (BatchId::new("b1"), Timestamp(1));
     let part = |attempt, number, of: &[usize]| {
         let of = of.iter().copied().collect();
-        OutputPart { attempt, number, of, bytes: 9 }
+        OutputPart { attempt, look: None, number, of, bytes: 9 }
     };
     let (first, second) = (part(2, 0, &[0, 2]), part(2, 1, &[7]));
     let kept = ByPosition::from([(0, Output::of("[1.50]".to_owned())), (2, Output::TooLarge(200_000))]);

@@ -78,8 +78,8 @@ async fn made(
 ) -> Result<Answer, NoAnswer> {
     let (batch, target) = (BatchId::new("b1"), Target::of(&RouteName::new("r"), target));
     let body = "{\"items\":[]}".to_owned();
-    let (fence, secrets) = (Fence(17), Vec::new());
-    let call = Call { downstream, batch: &batch, target: &target, fence, attempt: 3, body, secrets, trace };
+    let (fence, secrets, look) = (Fence(17), Vec::new(), None);
+    let call = Call { downstream, batch: &batch, target: &target, fence, attempt: 3, body, secrets, trace, look };
     downstreams.call(&call).await
 }
 

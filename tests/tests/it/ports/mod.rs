@@ -21,6 +21,7 @@ mod lanes;
 mod list_heads;
 mod lists;
 mod locks;
+mod looks;
 mod nodes;
 mod own_transaction;
 mod proofs;

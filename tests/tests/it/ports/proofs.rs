@@ -148,7 +148,8 @@ async fn call_of(url: &str, template: &str, payload: &str) -> Result<Answer, NoA
     let items = [Item { id: "a", payload: serde_json::from_str(payload).unwrap() }];
     let Body { text: body, secrets } = route.body(&batch, &target, &items).unwrap();
     let (downstream, fence, trace) = (&route.downstream, Fence(17), None);
-    let call = Call { downstream, batch: &batch, target: &target, fence, attempt: 1, body, secrets, trace };
+    let look = None;
+    let call = Call { downstream, batch: &batch, target: &target, fence, attempt: 1, body, secrets, trace, look };
     assert!(!format!("{call:?}").contains(SECRET));
     anywhere().call(&call).await
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use groupage_core::domain::answer::Excerpts;
 use groupage_core::domain::batch::bisection::Bisection;
-use groupage_core::domain::batch::{Batch, Claim, Excused, FollowUp, Left, Member, Omitted, OutputPart, Status};
+use groupage_core::domain::batch::{Batch, Claim, Excused, FollowUp, Job, Left, Member, Omitted, OutputPart, Status};
 use groupage_core::domain::gate::Ticket;
 use groupage_core::domain::outcome::{Exception, Results};
 use groupage_core::domain::{BatchId, Fence, Revision, Round, SessionId, Target, TaskId, Timestamp, Traits};
@@ -54,6 +54,8 @@ struct StoredBatch {
     apart: Option<Box<Bisection>>,
     /// What its calls were answered that failed.
     answers: Option<Box<Excerpts>>,
+    /// The job that its call has begun.
+    job: Option<Box<Job>>,
     /// The parts in which outputs are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     outputs: Vec<OutputPart>,
@@ -103,6 +105,7 @@ impl StoredBatch {
             omitted: batch.omitted.clone(),
             apart: batch.apart.clone(),
             answers: batch.answers.clone(),
+            job: batch.job.clone(),
             outputs: batch.outputs.clone(),
             created_at: batch.created_at,
             open_until: None,
@@ -160,6 +163,7 @@ impl StoredBatch {
             omitted: self.omitted,
             apart: self.apart,
             answers: self.answers,
+            job: self.job,
             outputs: self.outputs,
             left: self.left,
             created_at: self.created_at,

@@ -12,7 +12,8 @@
 //! A batch on the express path is frozen by its first write: its members named it before.
 //!
 //! A call that failed for now leaves the batch `paused`; when the pause is over it is claimed again. A claim whose
-//! worker is lost counts as a call that was made; [`Batch::lost`] says what the batch comes to.
+//! worker is lost counts as a call that was made; [`Batch::lost`] says what the batch comes to. A call that begins a
+//! [`Job`] leaves it paused, too, until that has ended: it is looked at instead of called.
 //!
 //! Every write is conditional on the [`Revision`] its writer read, so two deliveries of one message cannot both
 //! write. Candidates are written *before* they are moved (intent first): a process that finds the batch later can drive
@@ -22,6 +23,7 @@ mod apart;
 pub mod bisection;
 mod collapse;
 mod excused;
+mod job;
 mod left;
 mod load;
 mod lost;
@@ -44,6 +46,7 @@ use super::time::Timestamp;
 use super::traits::Traits;
 
 pub use excused::{Excused, Unlucky};
+pub use job::Job;
 pub use left::{Left, Positions};
 pub use load::{Load, MAX_MEMBERS};
 pub use lost::Lost;
@@ -99,6 +102,8 @@ pub struct Batch {
     pub apart: Option<Box<Bisection>>,
     /// What its calls were answered that failed.
     pub answers: Option<Box<Excerpts>>,
+    /// The job that its call has begun, if it has begun one.
+    pub job: Option<Box<Job>>,
     /// The parts in which the outputs of its members are kept.
     pub outputs: Vec<OutputPart>,
     /// What is left of its pending follow-up, if some of it could not be done.
@@ -138,6 +143,8 @@ pub enum Duty {
         /// The session.
         session: SessionId,
     },
+    /// Its call has begun a job: look whether that has ended.
+    Look,
     /// A pause lasts: look again when it is over.
     LookAgain {
         /// When.
@@ -178,6 +185,7 @@ impl Batch {
             omitted: None,
             apart: None,
             answers: None,
+            job: None,
             outputs: Vec::new(),
             left: None,
             created_at: now,
@@ -241,6 +249,7 @@ impl Batch {
             Status::Frozen => Duty::Call,
             Status::InProgress { claim } => Duty::AskFor { session: claim.session.clone() },
             Status::Paused { until } if *until > now => Duty::LookAgain { at: *until },
+            Status::Paused { .. } if self.job.is_some() => Duty::Look,
             Status::Paused { .. } => Duty::Call,
             Status::Settled { follow_up: FollowUp::Pending | FollowUp::Returning, .. } => Duty::FollowUp,
             Status::Settled { follow_up: FollowUp::Done, .. }
@@ -388,9 +397,12 @@ impl Batch {
     /// This batch with its outcome recorded. Of members that it was called without, what was noted counts.
     pub fn settled(&self, mut results: Results, at: Timestamp) -> Self {
         results.extend(self.omission_results());
+        // Its permits may still have to be given back.
+        let job = self.job.clone().map(|job| Box::new(Job { uncalled: Vec::new(), ..*job }));
         Self {
             apart: None,
             ticket: None,
+            job,
             ..self.revised(Status::Settled { at, results, follow_up: FollowUp::Pending })
         }
     }

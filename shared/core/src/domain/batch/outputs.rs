@@ -1,15 +1,16 @@
 //! The parts in which a batch's outputs are kept.
 //!
 //! A worker keeps the outputs of its calls before it records the outcome: in parts, each an item of its own. A part's
-//! key names the attempt, so a worker that has lost its claim overwrites nothing. The batch's next write names the
-//! parts. A part that no batch names expires unread.
+//! key names the attempt, so a worker that has lost its claim overwrites nothing. Looks at a job need no claim: a look
+//! that found outputs writes the batch first, and the key names the revision that only this look knows. The next write
+//! of the batch names the parts. A part that no batch names expires unread.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Batch, Positions};
-use crate::domain::id::{BatchId, TaskId};
+use crate::domain::id::{BatchId, Revision, TaskId};
 use crate::domain::output::{Output, Outputs};
 use crate::domain::time::DAY_MS;
 
@@ -37,6 +38,9 @@ const fn bytes(output: &Output) -> usize {
 pub struct OutputPart {
     /// The attempt that wrote it.
     pub attempt: u32,
+    /// The batch's revision at the look that wrote it, if it is of a job: looks need no claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub look: Option<Revision>,
     /// Its number among the parts of its batch.
     pub number: usize,
     /// The positions of the members whose outputs it has.
@@ -48,7 +52,8 @@ pub struct OutputPart {
 impl OutputPart {
     /// Returns the key of its item.
     pub fn key(&self, batch: &BatchId) -> String {
-        format!("{batch}/outputs/{}/{}", self.attempt, self.number)
+        let look = self.look.map_or_else(String::new, |at| format!("/{at}"));
+        format!("{batch}/outputs/{}/{}{look}", self.attempt, self.number)
     }
 }
 
@@ -68,7 +73,9 @@ impl Batch {
             all_bytes += bytes;
             if parts.last().is_none_or(|(part, _)| part.bytes + bytes > MAX_PART_BYTES) {
                 let number = self.outputs.len() + parts.len();
-                let part = OutputPart { attempt: self.attempts, number, of: Positions::default(), bytes: 0 };
+                let look = self.under_way().map(|_| self.revision);
+                let (attempt, of) = (self.attempts, Positions::default());
+                let part = OutputPart { attempt, look, number, of, bytes: 0 };
                 parts.push((part, ByPosition::new()));
             }
             if let Some((part, kept)) = parts.last_mut() {

@@ -4,8 +4,9 @@
 //! the worker that takes its batch over holds the same permit. A renewed lease is later than the one before, so nobody
 //! gives back a permit that another worker has renewed.
 //!
-//! The write that gives a permit back also adds what its lease had left. All leases of a semaphore are about as long,
-//! so that sum says how long calls hold their permits, and when the next one comes back.
+//! The write that gives a permit back also adds what its lease had left. All leases of calls are about as long, so that
+//! sum says how long calls hold their permits, and when the next one comes back. A job's permit is given back without
+//! that.
 
 use std::collections::BTreeMap;
 
@@ -31,6 +32,9 @@ const RETURN_MS: u64 = 10;
 const GUESS_MS: u64 = 500;
 /// A call that takes longer than usual is looked after at least so often, in milliseconds.
 const MOST_LATE_MS: u64 = 5_000;
+/// A lease is longer than those of others by this much at most, in milliseconds, unless it is a job's: a batch that
+/// waits elsewhere keeps its permit for as long as its message may be delayed, and so does a call that timed out.
+const LONGEST_WAIT_MS: u64 = 15 * 60 * 1_000;
 /// The shortest pause before another look at a semaphore without permits, in milliseconds.
 pub const LOOK_MS: u64 = 15;
 
@@ -89,6 +93,12 @@ impl Semaphore {
     pub(super) fn free_at(&self, nth: u64, most: usize, lease_until: Timestamp, now: Timestamp) -> Timestamp {
         let lease_ms = lease_until.since(now);
         let held_ms = self.held_ms(lease_ms);
+        // A job keeps its permit for hours. Those that wait share the others, unless there is none.
+        let is_usual = |lease: &&Timestamp| lease.since(now) <= lease_ms + LONGEST_WAIT_MS;
+        let usual: Vec<Timestamp> = self.leases.values().filter(is_usual).copied().collect();
+        let jobs = self.leases.len() - usual.len();
+        let (leases, most) =
+            if jobs < most { (usual, most - jobs) } else { (self.leases.values().copied().collect(), most) };
         let end = |lease: &Timestamp| {
             let acquired = Timestamp(lease.0.saturating_sub(lease_ms));
             let usual = acquired.plus_ms(held_ms.map_or(0, |held_ms| held_ms + RETURN_MS));
@@ -96,14 +106,14 @@ impl Semaphore {
             if usual > now { usual } else { now.plus_ms(late_ms).min(*lease) }
         };
         // As long as no call has ended, the calls under way have shown how long they take at least.
-        let seen_ms = || self.leases.values().map(|lease| lease_ms.saturating_sub(lease.since(now))).max();
+        let seen_ms = || leases.iter().map(|lease| lease_ms.saturating_sub(lease.since(now))).max();
         let guessed_ms = || seen_ms().unwrap_or_default().max(GUESS_MS);
         let round_ms = held_ms.map_or_else(guessed_ms, |held_ms| held_ms + RETURN_MS);
         // Those that are free are about to be acquired by the tickets before.
-        let acquired = std::iter::repeat_n(now.plus_ms(round_ms), most.saturating_sub(self.leases.len()));
-        let mut ends: Vec<Timestamp> = self.leases.values().map(end).chain(acquired).collect();
+        let acquired = std::iter::repeat_n(now.plus_ms(round_ms), most.saturating_sub(leases.len()));
+        let mut ends: Vec<Timestamp> = leases.iter().map(end).chain(acquired).collect();
         ends.sort_unstable();
-        let nth = nth.saturating_sub(1) + self.leases.len().saturating_sub(most) as u64;
+        let nth = nth.saturating_sub(1) + leases.len().saturating_sub(most) as u64;
         let (rounds, place) = (nth / ends.len().max(1) as u64, nth % ends.len().max(1) as u64);
         let first = usize::try_from(place).ok().and_then(|place| ends.get(place));
         first.copied().unwrap_or(now).plus_ms(rounds.saturating_mul(round_ms))
@@ -174,6 +184,15 @@ mod tests {
         (0..200).for_each(|n| called(&mut slower, n, 3_000));
         assert!(slower.held_ms(LEASE_MS).is_some_and(|held_ms| held_ms.abs_diff(3_000) < 20));
         assert_eq!(Semaphore::default().held_ms(LEASE_MS), None);
+    }
+
+    #[test]
+    fn a_jobs_permit_is_expected_by_nobody_who_has_another_to_wait_for() {
+        let mut semaphore = semaphore(&[10_000], Some(1_000));
+        semaphore.acquire(&BatchId::new("job"), Timestamp(86_400_000), false);
+        assert_eq!([1, 2, 3].map(|nth| free_at(&semaphore, nth, 2, 10_500)), [11_010, 12_020, 13_030]);
+        semaphore.leases.remove(&BatchId::new("b0"));
+        assert_eq!(free_at(&semaphore, 1, 1, 10_500), 86_400_000 - LEASE_MS + 1_010, "there is no other");
     }
 
     #[test]

@@ -37,16 +37,23 @@ impl ResponseMapping {
         let written = |(field, expression): (_, &Option<Expression>)| Some((field, expression.clone()?));
         let mut found = Vec::new();
         for (field, expression) in self.of_whole().into_iter().filter_map(written) {
-            let (text, names) = (expression.as_str(), ["status", "headers", "body"]);
-            if !text.starts_with(['`', '\'']) && !names.iter().any(|name| text.contains(name)) {
-                let what = "it sees `status`, `headers` and `body`, and names none of these: write `body.NAME`";
-                found.push((field, what.to_owned()));
-            }
-            found.extend(expression.doubts().into_iter().map(|what| (field, what)));
+            found.extend(Self::doubts_of_whole(&expression).into_iter().map(|what| (field, what)));
         }
         for (field, expression) in self.of_entry().into_iter().filter_map(written) {
             found.extend(expression.doubts().into_iter().map(|what| (field, what)));
         }
+        found
+    }
+
+    /// Returns what is surely not meant of an expression that sees the whole answer.
+    pub(in crate::routes) fn doubts_of_whole(expression: &Expression) -> Vec<String> {
+        let (text, names) = (expression.as_str(), ["status", "headers", "body"]);
+        let mut found = Vec::new();
+        if !text.starts_with(['`', '\'']) && !names.iter().any(|name| text.contains(name)) {
+            let what = "it sees `status`, `headers` and `body`, and names none of these: write `body.NAME`";
+            found.push(what.to_owned());
+        }
+        found.extend(expression.doubts());
         found
     }
 }

@@ -30,6 +30,12 @@ impl Class {
             _ => Self::Refusal,
         }
     }
+
+    /// Returns a status as a reason.
+    pub(in crate::routes) fn reason(status: u16) -> Reason {
+        let word = if (300..=399).contains(&status) { "redirect" } else { "http" };
+        Reason::new(format!("{word}_{status}"))
+    }
 }
 
 /// The statuses of which a route says otherwise.
@@ -42,7 +48,7 @@ pub(in crate::routes) struct Otherwise {
 }
 
 impl Otherwise {
-    pub(super) fn class(&self, status: u16) -> Class {
+    pub(in crate::routes) fn class(&self, status: u16) -> Class {
         if self.outages.contains(&status) {
             Class::Outage
         } else if self.refusals.contains(&status) {
@@ -51,10 +57,4 @@ impl Otherwise {
             Class::of(status)
         }
     }
-}
-
-/// Returns a status as a reason.
-pub(super) fn reason(status: u16) -> Reason {
-    let word = if (300..=399).contains(&status) { "redirect" } else { "http" };
-    Reason::new(format!("{word}_{status}"))
 }

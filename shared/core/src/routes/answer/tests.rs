@@ -61,6 +61,7 @@ fn in_words(reply: Reply) -> Value {
             format!("unavailable {reason} {ms}").into()
         }
         Reply::Unavailable(Failure { reason, .. }) => format!("unavailable {reason}").into(),
+        Reply::Begun(_) => "a job has begun".into(),
     }
 }
 

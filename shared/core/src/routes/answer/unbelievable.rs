@@ -5,7 +5,7 @@ pub(super) const MAX_VALUES: usize = 100_000;
 
 /// The reason for which an answer cannot be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unbelievable {
+pub(in crate::routes) enum Unbelievable {
     /// It is no JSON.
     NotJson,
     /// It is a page for people.
@@ -36,7 +36,7 @@ pub(super) enum Unbelievable {
 
 impl Unbelievable {
     /// Returns it as the reason of the retry.
-    pub(super) const fn as_str(self) -> &'static str {
+    pub(in crate::routes) const fn as_str(self) -> &'static str {
         match self {
             Self::NotJson => "answer_not_json",
             Self::Html => "answer_html",
@@ -56,7 +56,7 @@ impl Unbelievable {
 
     /// Returns whether it is no fault of the settings: a page for people comes from a machine in between, such as a
     /// login or a balancer, and what ends early was cut off there, or at its source.
-    pub(super) const fn is_outage(self) -> bool {
+    pub(in crate::routes) const fn is_outage(self) -> bool {
         matches!(self, Self::Html | Self::Cut)
     }
 }

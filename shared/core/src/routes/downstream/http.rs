@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::auth::{Auth, Tls};
 use super::filled::{Address, placeholders};
+use super::job::JobMapping;
 use super::kind::{Kind, LongTimeout, USUAL_MS, default_long_timeout};
 use super::secret::{Secret, SecretName};
 use crate::routes::answer::ResponseMapping;
@@ -45,6 +46,8 @@ pub struct Http {
     /// How to read the answer, if it is not in one of Groupage's own forms.
     #[serde(default)]
     pub response: ResponseMapping,
+    /// How the API accepts a batch and finishes it later. Absent: its answer is the outcome.
+    pub job: Option<Box<JobMapping>>,
 }
 
 /// An HTTP method that carries a body.

@@ -45,10 +45,12 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
                 Outcome::Waits(Wait::default()).into()
             }
             Duty::AskFor { session } => return self.take_over(route, batch, &session).await,
+            Duty::Look => Box::pin(self.look(route, batch)).await?,
             Duty::LookAgain { at } => Outcome::Waits(Wait::until(at)).into(),
             Duty::FollowUp => {
                 // The worker that recorded the outcome may have died before it gave its permits back.
                 self.gatekeeper().clear(route, &batch).await?;
+                self.release_job(&batch).await?;
                 let counts = follow_up(self.store, self.outbox, self.env, route, &batch, None).await?;
                 Outcome::FollowedUp(counts).into()
             }
@@ -74,7 +76,11 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
                 let tasks = members(self.store, &batch).await?;
                 let recorded = self.record_said(route, &batch, &tasks, said).await?;
                 // The lost worker's permits; if this fails, they are free when their lease is over.
-                let _ = self.gatekeeper().clear(route, &batch).await;
+                let cleared = self.gatekeeper().clear(route, &batch).await;
+                // It may have lasted for a job: then the follow-up is not done before they are given back.
+                if route.job().is_some() {
+                    cleared?;
+                }
                 Err(Stop::Recorded(recorded))
             }
         }
@@ -84,7 +90,10 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     /// delivery, which found the claim made and went away, has renewed them. A permit that a worker has acquired which
     /// took the batch over has a later lease and stays.
     pub(super) async fn release(&self, claimed: &Claimed, ended: Option<Timestamp>, timed_out: bool) -> Vec<Scope> {
-        let keep_ms = self.route(&claimed.batch).map_or(0, |route| route.keep_timed_out_ms);
+        let (keep_ms, has_jobs) =
+            self.route(&claimed.batch).map_or((0, false), |route| (route.keep_timed_out_ms, route.job().is_some()));
+        // A lease that was to last for a job says nothing of how long its call took.
+        let ended = ended.filter(|_| !has_jobs);
         if timed_out && keep_ms > 0 {
             let until = self.env.now().plus_ms(keep_ms);
             let _ = self.gatekeeper().leave_to_call(&claimed.held, &claimed.batch, until).await;
@@ -139,10 +148,12 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             return Ok(());
         }
         let is_called = match self.store.batch(&batch.id).await? {
+            // They are the job's that another delivery has begun.
+            Some(batch) if batch.under_way().is_some() => true,
             Some(batch) => match batch.duty(self.env.now()) {
                 Duty::Call => self.put(&batch.clone().noted(), batch.revision).await? == Stored::Conflict,
                 Duty::AskFor { .. } => true,
-                Duty::LookAgain { .. } | Duty::FollowUp | Duty::Nothing => false,
+                Duty::Look | Duty::LookAgain { .. } | Duty::FollowUp | Duty::Nothing => false,
             },
             None => false,
         };

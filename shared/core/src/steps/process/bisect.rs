@@ -9,7 +9,7 @@ use super::Processor;
 use super::stage::{Called, Claimed, Outcome, Stage};
 use crate::domain::batch::bisection::{self, Bisection};
 use crate::domain::gate::{FailureClass, Scope};
-use crate::domain::outcome::Reply;
+use crate::domain::outcome::{JOB_NOT_FOLLOWED, Reason, Reply};
 use crate::domain::{Batch, Timestamp};
 use crate::ports::{Downstream, Env, Outbox, Store, Stored};
 use crate::steps::Error;
@@ -126,6 +126,8 @@ fn note_answer(
         Reply::PerMember(said) => apart.answered(&batch.members, said),
         Reply::Refused(reason) if is_halved => apart.refused(&reason),
         Reply::Refused(reason) => apart.failed(&reason),
+        // The routes file has `job` since the batch was taken apart.
+        Reply::Begun(_) => apart.failed(&Reason::new(JOB_NOT_FOLLOWED)),
         Reply::Unavailable(failure) if class.is_own_fault => apart.refused(&failure.reason),
         Reply::Unavailable(failure) => {
             let ends = match failures_before {

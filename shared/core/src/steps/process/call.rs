@@ -13,7 +13,7 @@ use super::stage::{Called, Claimed, Stage};
 use crate::domain::answer::{Excerpt, is_oversized};
 use crate::domain::batch::bisection::Bisection;
 use crate::domain::gate::{FailureClass, Scope};
-use crate::domain::outcome::{Failure, Fault, Reading, Reason, Reply, Said};
+use crate::domain::outcome::{Begun, Failure, Fault, Reading, Reason, Reply, Said};
 use crate::domain::output::Outputs;
 use crate::domain::trace::{CallOf, CallTrace};
 use crate::domain::{Batch, BatchId, Member, TaskId};
@@ -40,7 +40,7 @@ struct Made<'a> {
     /// The members that are in it.
     items: Vec<Item<'a>>,
     /// Those on which the body's template fails.
-    broken: BTreeMap<TaskId, Said>,
+    broken: BTreeMap<TaskId, Reason>,
     body: Result<Body, Unmade>,
 }
 
@@ -61,7 +61,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
                         let apart = Bisection::of(batch.members.len(), before, &reason, may_be_done);
                         self.take_apart(claimed, apart, Vec::new()).await?
                     }
-                    reply @ (Reply::PerMember(_) | Reply::Refused(_) | Reply::Unavailable(_)) => {
+                    reply @ (Reply::PerMember(_) | Reply::Refused(_) | Reply::Begun(_) | Reply::Unavailable(_)) => {
                         let batch = batch.clone().answered(answered.excerpt);
                         let batch = self.keep(batch, answered.outputs).await?;
                         Called { batch, reply: Some((reply, answered.class)) }
@@ -69,10 +69,13 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
                 }
             }
         };
-        if let Some((Reply::PerMember(said), _)) = &mut called.reply {
-            // Nobody deletes a task before it is settled; if somebody did, its neighbours go on without it.
-            let gone = batch.members.iter().filter(|member| claimed.item(member).is_none());
-            said.extend(gone.map(|member| (member.id.clone(), Said::Failed(Reason::new("task_missing")))));
+        // Nobody deletes a task before it is settled; if somebody did, its neighbours go on without it.
+        let gone = batch.members.iter().filter(|member| claimed.item(member).is_none());
+        let gone = gone.map(|member| (member.id.clone(), Reason::new("task_missing")));
+        match &mut called.reply {
+            Some((Reply::PerMember(said), _)) => said.extend(gone.map(|(id, reason)| (id, Said::Failed(reason)))),
+            Some((Reply::Begun(begun), _)) => begun.uncalled.extend(gone),
+            Some((Reply::Refused(_) | Reply::Unavailable(_), _)) | None => {}
         }
         Ok(called)
     }
@@ -96,10 +99,10 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             Ok(Answered { reply, outputs, excerpt: None, class, is_halved, may_be_done: false })
         };
         let body = match body {
-            _ if ids.is_empty() => return uncalled(Reply::PerMember(broken), false),
+            _ if ids.is_empty() => return uncalled(Reply::PerMember(failed(broken).collect()), false),
             Ok(body) => body,
             // Halves are smaller.
-            Err(why) => return uncalled(Reply::Refused(why.reason()), true),
+            Err(why) => return uncalled(Reply::Refused(why.reason()), route.job().is_none()),
         };
         let unsure: HashSet<TaskId> =
             ids.iter().filter(|id| claimed.tasks.get(*id).is_some_and(|task| task.is_unsure)).cloned().collect();
@@ -107,12 +110,20 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let answer = self.downstream.call(&self.request(claimed, route, key, &ids, body)).await;
         let excerpt = answer.as_ref().ok().map(Answer::excerpt);
         let is_oversized = is_oversized(&answer);
-        let Reading { mut reply, outputs } = self.env.compute(|| route.read(answer, &ids, earlier));
+        let Reading { mut reply, outputs } = self.env.compute(|| match route.begun(&answer, key, &batch.target) {
+            None => route.read(answer, &ids, earlier),
+            Some(Ok(url)) => Reply::Begun(Begun { url, uncalled: BTreeMap::new() }).into(),
+            Some(Err(reason)) => Reply::Refused(reason).into(),
+        });
         let is_unsure = matches!(&reply, Reply::Unavailable(failure) if !failure.is_undone());
         let class = self.tell_breaker(route, batch, key, &reply, in_trouble).await;
         let reason = match &mut reply {
             Reply::PerMember(said) => {
-                said.extend(broken);
+                said.extend(failed(broken));
+                None
+            }
+            Reply::Begun(begun) => {
+                begun.uncalled = broken;
                 None
             }
             Reply::Refused(reason) | Reply::Unavailable(Failure { reason, .. }) => Some(reason.clone()),
@@ -124,7 +135,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             // The answers to halves are smaller, and that to a single member is never read.
             reply = Reply::Refused(reason.clone());
         }
-        let is_halved = is_oversized || route.on_reject == OnReject::Bisect;
+        // A job is one for all of its batch.
+        let is_halved = route.job().is_none() && (is_oversized || route.on_reject == OnReject::Bisect);
         let excerpt = reason.zip(excerpt);
         Ok(Answered { reply, outputs, excerpt, class, is_halved, may_be_done: is_unsure })
     }
@@ -153,7 +165,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let of_members = ids.iter().filter_map(|id| claimed.tasks.get(id)?.trace);
         let trace = CallTrace::of(CallOf { batch: id, key, attempt }, of_members, self.downstream.is_collected());
         let Body { text: body, secrets } = body;
-        Call { downstream: &route.downstream, batch: key, target, fence, attempt, body, secrets, trace }
+        Call { downstream: &route.downstream, batch: key, target, fence, attempt, body, secrets, trace, look: None }
     }
 
     /// Tells the breaker what came of a call, and people if that opened or closed it.
@@ -168,7 +180,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let gatekeeper = self.gatekeeper();
         let failure = match reply {
             Reply::Unavailable(failure) => Some(failure),
-            Reply::PerMember(_) | Reply::Refused(_) => None,
+            Reply::PerMember(_) | Reply::Begun(_) | Reply::Refused(_) => None,
         };
         // A conflict is an answer, too.
         if failure.is_none_or(|failure| failure.fault == Fault::Conflict) {
@@ -195,6 +207,10 @@ impl Claimed {
     }
 }
 
+fn failed(broken: BTreeMap<TaskId, Reason>) -> impl Iterator<Item = (TaskId, Said)> {
+    broken.into_iter().map(|(id, reason)| (id, Said::Failed(reason)))
+}
+
 /// Makes the body of a call of these members, except those that the batch is called without. One on which the body's
 /// template fails is in none, so that it cannot harm the others.
 fn make<'a>(claimed: &'a Claimed, route: &Route, key: &BatchId, members: &[Member]) -> Made<'a> {
@@ -206,8 +222,8 @@ fn make<'a>(claimed: &'a Claimed, route: &Route, key: &BatchId, members: &[Membe
     let Err(Unmade::Template(reason)) = &body else { return Made { items, broken: BTreeMap::new(), body } };
     let found = route.renderable(key, &batch.target, &items, reason);
     let of = |position: usize| items.get(position).copied();
-    let failed = |(position, why)| Some((TaskId::new(of(position)?.id), Said::Failed(why)));
-    let broken = found.broken.into_iter().filter_map(failed).collect();
+    let broken = |(position, why)| Some((TaskId::new(of(position)?.id), why));
+    let broken = found.broken.into_iter().filter_map(broken).collect();
     let items: Vec<Item<'_>> = found.sound.into_iter().filter_map(of).collect();
     let body = if items.is_empty() { body } else { route.body(key, &batch.target, &items) };
     Made { items, broken, body }

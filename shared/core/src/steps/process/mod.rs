@@ -9,6 +9,8 @@
 //! | `settle` | derives statuses, acks, turns and returns from the outcome | [`Counts`] |
 //! | `notify` | sends the notices, of tasks and of outages | |
 //!
+//! A batch whose call has begun a job takes another way: `admit` finds it, and `job` looks whether that has ended.
+//!
 //! A stage that hands nothing on returns `Stop`. So the path may end after each of them, and is repeated from its
 //! beginning by the next delivery: what was written says where it stands.
 
@@ -16,6 +18,7 @@ mod admit;
 mod bisect;
 mod call;
 mod claim;
+mod job;
 pub mod notify;
 mod record;
 mod returns;
@@ -79,8 +82,13 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let ended = self.env.now();
         let one_call_ended = called.as_ref().is_ok_and(stage::Called::is_one_call).then_some(ended);
         let timed_out = called.as_ref().is_ok_and(stage::Called::timed_out);
+        let has_begun_job = called.as_ref().is_ok_and(stage::Called::has_begun_job);
         let recording = async { self.record_call(claimed, called?).await };
-        let (recorded, renewed) = futures::join!(recording, self.release(claimed, one_call_ended, timed_out));
+        let releasing = async {
+            // Its permits are the job's.
+            if has_begun_job { Vec::new() } else { self.release(claimed, one_call_ended, timed_out).await }
+        };
+        let (recorded, renewed) = futures::join!(recording, releasing);
         self.release_renewed(&renewed, &claimed.batch, &recorded, ended).await;
         self.heartbeat.forget(&claimed.batch.id).await;
         recorded

@@ -22,7 +22,7 @@ use crate::steps::admit::{Away, Wait};
 use crate::steps::{Error, let_others_go_first};
 
 /// So often a write of a claimed batch is tried again that got no answer.
-const TRIES: u32 = 6;
+pub(super) const TRIES: u32 = 6;
 /// Parts of outputs that are written at once, at most.
 const PARTS_IN_FLIGHT: usize = 4;
 
@@ -38,6 +38,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
             Some((Reply::Unavailable(failure), class)) => {
                 self.record_failure(route, batch, tasks, failure, class).await
             }
+            Some((Reply::Begun(begun), _)) => self.begin_job(claimed, route, batch, begun).await,
             Some((reply @ (Reply::PerMember(_) | Reply::Refused(_)), _)) => {
                 let may_be_done = batch.may_be_done();
                 self.record_reply(route, &batch, tasks, reply, may_be_done).await
@@ -51,7 +52,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
 
     /// Records what was answered, or that a call failed once too often. Says whether an unanswered call of the batch
     /// `may_be_done`.
-    async fn record_reply(
+    pub(super) async fn record_reply(
         &self,
         route: &Route,
         batch: &Batch,
@@ -141,8 +142,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         }
     }
 
-    /// Gives a claim up, for the next call to be made later.
-    async fn pause(&self, batch: &Batch, until: Timestamp, outcome: Outcome) -> Stage<Stop> {
+    /// Gives a claim up, for the next call or look to be made later.
+    pub(super) async fn pause(&self, batch: &Batch, until: Timestamp, outcome: Outcome) -> Stage<Stop> {
         let paused = batch.paused(until);
         let paused = if self.routes.is_pulled(&batch.target) { paused.pulled_from(until) } else { paused };
         Ok(match self.put(&paused, batch.revision).await? {
@@ -193,8 +194,12 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         {
             let tasks = members(self.store, &batch).await?;
             let recorded = self.record_outage(route, &batch, &tasks, last).await?;
-            // It may have kept a permit of its Target's while it waited; if this fails, its lease is over soon.
-            let _ = self.gatekeeper().clear(route, &batch).await;
+            // It may have kept a permit of its Target's while it waited; if this fails, its lease is over soon, unless a
+            // job was to have it.
+            let cleared = self.gatekeeper().clear(route, &batch).await;
+            if route.job().is_some() {
+                cleared?;
+            }
             return Ok(Stop::Recorded(recorded));
         }
         if batch.pulled || away.until >= batch.due {

@@ -30,6 +30,11 @@ pub enum Outcome {
         /// Whether this failure opened the circuit breaker.
         begins_outage: bool,
     },
+    /// Its call has begun a job that has not ended; the batch comes back then for a look at it.
+    UnderWay {
+        /// When.
+        until: Timestamp,
+    },
     /// It waits for a permit, a pause's end or another worker; no call was made.
     Waits(Wait),
     /// Its downstream is away, or a person holds calls back; it comes back then.
@@ -47,7 +52,7 @@ impl Outcome {
         match self {
             Self::ClaimLost => true,
             Self::Settled(counts) | Self::FollowedUp(counts) => counts.untold > 0 || counts.interrupted.is_some(),
-            Self::CallAgain { .. } | Self::Waits(_) | Self::Away(_) | Self::Nothing => false,
+            Self::CallAgain { .. } | Self::UnderWay { .. } | Self::Waits(_) | Self::Away(_) | Self::Nothing => false,
         }
     }
 }
@@ -135,9 +140,14 @@ impl Called {
         let is_made = match &self.reply {
             Some((Reply::Unavailable(failure), _)) => !matches!(failure.fault, Fault::Ours | Fault::Call),
             Some((Reply::PerMember(_) | Reply::Refused(_), _)) => true,
-            None => false,
+            Some((Reply::Begun(_), _)) | None => false,
         };
         is_made && self.batch.apart.is_none()
+    }
+
+    /// Returns whether the downstream works on and will answer later.
+    pub(super) const fn has_begun_job(&self) -> bool {
+        matches!(&self.reply, Some((Reply::Begun(_), _)))
     }
 
     /// Returns whether the downstream may still be at work on the last call.

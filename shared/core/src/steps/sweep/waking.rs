@@ -16,7 +16,8 @@ pub(super) struct Asleep(BTreeMap<RouteName, Vec<(Timestamp, BatchId)>>);
 
 /// Batches of a route that are kept in mind, at most.
 const MOST: usize = 50_000;
-/// Batches that are looked at together. If none of them is woken, those behind them have their reasons, too.
+/// Batches that are looked at together. If as many in a row sleep on, those behind them have their reasons, too. Those
+/// with a job do not count: they come back for a look, whatever their limiters say.
 const TOGETHER: usize = 16;
 
 impl Asleep {
@@ -41,10 +42,17 @@ impl<S: Store, Q: Outbox, E: Env> Sweep<'_, S, Q, E> {
             batches.sort_unstable();
             let ids: Vec<BatchId> = batches.into_iter().map(|(_, id)| id).collect();
             let mut waker = Waker::new(self.store, self.outbox, self.env, route);
+            let mut sleep_on = 0;
             for together in ids.chunks(TOGETHER) {
                 let now = self.env.now();
                 let woken = waker.wake(together, |batch, turn| oversleeps(route, batch, turn, now)).await;
-                let goes_on = woken.as_ref().is_ok_and(|woken| *woken > 0) && self.env.now() < until;
+                let under_way = waker.take_under_way();
+                sleep_on = match woken {
+                    Ok(0) => sleep_on + together.len() - under_way,
+                    Ok(_) => 0,
+                    Err(_) => TOGETHER,
+                };
+                let goes_on = sleep_on < TOGETHER && self.env.now() < until;
                 tally.count(woken.map(|batches| Report { batches, ..Report::default() }));
                 if !goes_on {
                     break;

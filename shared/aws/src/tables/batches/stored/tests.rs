@@ -31,7 +31,8 @@ fn batch(status: Status) -> Batch {
         omitted: None,
         apart: None,
         answers: Some(Box::new(said())),
-        outputs: vec![OutputPart { attempt: 2, number: 0, of: [0, 2].into_iter().collect(), bytes: 9 }],
+        job: None,
+        outputs: vec![OutputPart { attempt: 2, look: None, number: 0, of: [0, 2].into_iter().collect(), bytes: 9 }],
         left: None,
         created_at: Timestamp(1_700_000_000_000),
         due: Timestamp(1_700_000_061_000),
@@ -97,6 +98,27 @@ fn what_is_excused_survives_storage_and_costs_nothing_else() {
     let excused = Batch { excused: Some(Excused { calls: 2, since: Timestamp(7), paused_ms: 9 }), ..frozen };
     let item = encode(TABLE, "", &StoredBatch::of(&excused, 1_000)).unwrap();
     assert_eq!(batch_of(item).unwrap(), excused);
+}
+
+#[test]
+fn a_job_survives_storage_and_costs_nothing_else() {
+    let paused = batch(Status::Paused { until: Timestamp(6) });
+    assert!(!encode(TABLE, "", &StoredBatch::of(&paused, 0)).unwrap().contains_key("Job"));
+    let (url, since, deadline) = ("https://a.example/jobs/7".to_owned(), Timestamp(5), Timestamp(86_400_005));
+    let begun = Job { url, since, deadline, failed: None, unread: false, uncalled: Vec::new(), permits: Vec::new() };
+    let looked_at = Job {
+        failed: Some(Reason::new("http_503")),
+        unread: true,
+        uncalled: vec![(1, Reason::new("task_missing"))],
+        permits: vec!["#limit:shared".to_owned()],
+        ..begun.clone()
+    };
+    let outputs = vec![OutputPart { look: Some(Revision(9)), ..paused.outputs[0].clone() }];
+    for job in [begun, looked_at] {
+        let batch = Batch { job: Some(Box::new(job)), outputs: outputs.clone(), ..paused.clone() };
+        let item = encode(TABLE, "", &StoredBatch::of(&batch, 1_000)).unwrap();
+        assert_eq!(batch_of(item).unwrap(), batch);
+    }
 }
 
 #[test]
