@@ -45,13 +45,16 @@ pub type Script = Box<dyn Fn(&Seen, usize) -> Result<Answer, NoAnswer> + Send + 
 /// came, in milliseconds, and how many looks came before.
 pub type Look = Box<dyn Fn(&Seen, u64, usize) -> Result<Answer, NoAnswer> + Send + Sync>;
 
+/// A look at a job: the last call that had begun it, when the look came, and its answer.
+type Looked = (Seen, Instant, Result<Answer, NoAnswer>);
+
 /// The jobs of a downstream, whose calls are answered by [`begun`].
 struct Jobs {
     /// How long a job takes, in milliseconds.
     takes_ms: u64,
     look: Look,
     /// Every look, in order: the call, when it came, and its answer.
-    looks: Mutex<Vec<(Seen, Instant, Result<Answer, NoAnswer>)>>,
+    looks: Mutex<Vec<Looked>>,
 }
 
 /// How long a call takes, in milliseconds.

@@ -12,6 +12,9 @@ use crate::process::Point;
 /// What happens in a story after its messages are sent, before the rest follows: some are lost.
 pub type Mishap = for<'a> fn(&'a World) -> LocalBoxFuture<'a, Result<(), String>>;
 
+/// Answers a look at a job, given the last call that had begun it and how often it was looked at before.
+pub type AnswersLooks = fn(&Seen, usize) -> Result<Answer, NoAnswer>;
+
 /// A story.
 #[derive(Clone)]
 #[must_use]
@@ -27,7 +30,7 @@ pub struct Scenario {
     /// How long a call takes, in milliseconds.
     pub takes_ms: u64,
     /// How long the job takes that a call begins, in milliseconds, and how it is told what became of its members.
-    pub job: Option<(u64, fn(&Seen, usize) -> Result<Answer, NoAnswer>)>,
+    pub job: Option<(u64, AnswersLooks)>,
     /// Sends its messages; the rest follows.
     pub begin: fn(&World),
     /// What happens then, if anything does.
@@ -184,7 +187,7 @@ impl Scenario {
     }
 
     /// With calls that begin jobs, which take so long, in milliseconds, and then answer so.
-    pub fn job(self, takes_ms: u64, answers: fn(&Seen, usize) -> Result<Answer, NoAnswer>) -> Self {
+    pub fn job(self, takes_ms: u64, answers: AnswersLooks) -> Self {
         let http = "{ http: { url: \"http://downstream.invalid/load\", timeout_ms: 5000, job: { url: headers.location, \
                     ended: \"!(body.state == 'running')\", every_s: 2, deadline_s: 600 } } }";
         Self { job: Some((takes_ms, answers)), ..self.downstream(http) }
