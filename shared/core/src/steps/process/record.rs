@@ -194,8 +194,8 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         {
             let tasks = members(self.store, &batch).await?;
             let recorded = self.record_outage(route, &batch, &tasks, last).await?;
-            // It may have kept a permit of its Target's while it waited. If this fails, its lease is over soon, unless it
-            // was to last for a job.
+            // It may have kept a permit of its Target's while it waited. If this fails, the lease is over soon, unless
+            // it was for a job.
             let cleared = self.gatekeeper().clear(route, &batch).await;
             if route.job().is_some() {
                 cleared?;
