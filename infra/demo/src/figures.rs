@@ -41,7 +41,7 @@ pub struct Figures {
     unsettled: usize,
     batches: usize,
     fewest_batches: usize,
-    /// As many as there may be at the pace at which the parcels came in.
+    /// The most that there may be at the pace at which the parcels came in.
     most_batches: u64,
     fill_percent: f64,
     calls: Calls,

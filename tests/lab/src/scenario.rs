@@ -186,7 +186,7 @@ impl Scenario {
         Self { takes_ms, ..self }
     }
 
-    /// With calls that begin jobs, which take so long, in milliseconds, and then answer so.
+    /// Has calls begin jobs, which take so long, in milliseconds, and then answer so.
     pub fn job(self, takes_ms: u64, answers: AnswersLooks) -> Self {
         let http = "{ http: { url: \"http://downstream.invalid/load\", timeout_ms: 5000, job: { url: headers.location, \
                     ended: \"!(body.state == 'running')\", every_s: 2, deadline_s: 600 } } }";

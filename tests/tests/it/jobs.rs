@@ -38,7 +38,7 @@ fn jobs(takes_ms: u64, comes_to: impl Fn(&Seen, u64) -> Result<Answer, NoAnswer>
     })
 }
 
-/// What came of a world at rest.
+/// The state of a world at rest.
 struct Came {
     /// The reason of each task that failed.
     failed: BTreeMap<String, String>,

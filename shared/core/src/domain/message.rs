@@ -137,7 +137,7 @@ pub struct Returning {
     pub task: Candidate,
     /// Calls it was part of so far.
     pub attempts: u32,
-    /// Whether one of these may have been carried out, although no answer says so.
+    /// Set if one of these may have been carried out, although no answer says so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unsure: bool,
 }

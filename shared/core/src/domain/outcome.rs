@@ -85,15 +85,15 @@ impl Reason {
 pub const NO_RESULT: &str = "no_result";
 /// The reason of a call that was not answered in time: the downstream may work on.
 pub const TIMEOUT: &str = "timeout";
-/// Why a task fails whose job has not ended, or was not seen to, until its deadline.
+/// The reason of tasks whose job has not ended, or was not seen to end, by its deadline.
 pub const JOB_DEADLINE: &str = "job_deadline";
-/// Why a task fails whose job its API does not know (any more): it may have been done.
+/// The reason of tasks whose job the API does not know, or has forgotten: it may be done.
 pub const JOB_NOT_FOUND: &str = "job_not_found";
-/// Why a task fails whose call has begun a job without saying where to look at it.
+/// The reason of tasks whose call has begun a job and does not say where to look at it.
 pub const JOB_URL_MISSING: &str = "job_url_missing";
-/// Why a task fails whose job is to be looked at where its route does not call.
+/// The reason of tasks whose job would be looked at where their route does not call.
 pub const JOB_URL_REFUSED: &str = "job_url_refused";
-/// Why a task fails whose call has begun a job that nobody looks at: that of a part of a batch.
+/// The reason of tasks whose call, of a part of a batch, has begun a job: no pass looks at it.
 pub const JOB_NOT_FOLLOWED: &str = "job_not_followed";
 /// Why a task fails of which the last call that it may be part of has lost its worker.
 pub const WORKER_LOST: &str = "worker_lost";
@@ -248,7 +248,7 @@ pub enum Exception {
     Returned {
         /// Calls it was part of, over all rounds.
         attempts: u32,
-        /// Whether one of these may have been carried out, although no answer says so.
+        /// Set if one of these may have been carried out, although no answer says so.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_unsure: bool,
         /// The pause, in milliseconds.
@@ -273,7 +273,7 @@ pub struct Attempted {
     pub attempts: u32,
     /// Calls beside those that used up no attempt, in an outage.
     pub excused: u32,
-    /// Whether one of its calls may have been carried out, although no answer says so.
+    /// Set if one of its calls may have been carried out, although no answer says so.
     pub is_unsure: bool,
     /// Bytes of its payload.
     pub bytes: u32,

@@ -135,7 +135,7 @@ pub struct Task {
     pub round: Round,
     /// Calls it was part of in earlier rounds.
     pub attempts: u32,
-    /// Whether one of these may have been carried out, although no answer says so.
+    /// Set if one of these may have been carried out, although no answer says so.
     pub is_unsure: bool,
     /// The payload as the sender wrote it, less insignificant white space.
     pub payload: String,

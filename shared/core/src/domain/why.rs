@@ -90,13 +90,13 @@ pub enum Why {
     },
     /// Its call has begun a job at the downstream.
     Job {
-        /// When the job began.
+        /// The time at which the job began.
         since: Timestamp,
-        /// When the next look at it is due.
+        /// The time of the next look.
         next_look: Timestamp,
-        /// Until when it is looked at.
+        /// The time of the last look.
         deadline: Timestamp,
-        /// Why the last look came to nothing, if it did.
+        /// The reason why the last look came to nothing, if it did.
         failed: Option<Reason>,
     },
     /// It is being called.

@@ -161,7 +161,7 @@ pub struct WayBack<'a> {
     pub target: &'a Target,
     /// How many calls it was part of.
     pub attempts: u32,
-    /// Whether one of these may have been carried out, although no answer says so.
+    /// Set if one of these may have been carried out, although no answer says so.
     pub is_unsure: bool,
     /// Since when it waits.
     pub at: Timestamp,

@@ -64,7 +64,7 @@ pub(super) struct Seen {
 }
 
 impl NoAnswer {
-    /// What a call comes to that has no answer.
+    /// Returns the outcome of a call that has no answer.
     fn into_reply(self) -> Reply {
         let failed = |reason, fault| Reply::Unavailable(Failure { reason, retry_after_ms: None, fault });
         let unavailable = |reason| failed(reason, Fault::Downstream);
@@ -80,7 +80,7 @@ impl NoAnswer {
         }
     }
 
-    /// Why a look at a job came to nothing that has no answer. A refusal of the look says nothing of the job.
+    /// Returns the failure of a look at a job that has no answer. A refusal of the look says nothing of the job.
     pub(super) fn into_failure(self) -> Failure {
         match self.into_reply() {
             Reply::Unavailable(failure) => failure,

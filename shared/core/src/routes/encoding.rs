@@ -3,7 +3,7 @@
 use base64::prelude::{BASE64_STANDARD, Engine};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What a URL's part may hold as it is: RFC 3986's unreserved characters.
+/// The characters that a URL's part may hold as they are: RFC 3986's unreserved ones.
 const IN_URL: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Encodes a text for a URL's part, a query or a form: all but RFC 3986's unreserved characters.

@@ -172,7 +172,7 @@ impl Route {
         self.downstream.response().read(answer, members, &self.otherwise, earlier)
     }
 
-    /// How its API finishes batches later, if it does.
+    /// Returns the settings of its API's jobs, if it has some.
     pub fn job(&self) -> Option<&JobMapping> {
         self.downstream.http()?.job.as_deref()
     }

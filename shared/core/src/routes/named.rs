@@ -248,7 +248,7 @@ pub(super) fn level_leases(routes: &mut [Route], entries: &ByName) -> Result<(),
     }
 }
 
-/// Who makes a route's calls, and so how long its leases may be.
+/// The kind of a route's calls, on which the length of its leases depends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Calls {
     Usual,

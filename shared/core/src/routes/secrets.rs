@@ -17,12 +17,12 @@ use serde_json::Value;
 use super::encoding::{base64, urlencode, xmlescape};
 use crate::domain::id::digest;
 
-/// What templates call the secrets of their route.
+/// The name by which templates know the secrets of their route.
 const SECRETS: &str = "secrets";
 /// The engine's flag of a loop that may call itself.
 const RECURSIVE: u8 = 2;
 
-/// How a secret is written, by the name of its filter.
+/// The form in which a secret is written, by the name of its filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Encoding {
     /// Without a filter, as it is.
@@ -69,7 +69,7 @@ struct Written {
 /// The place of a secret in a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretPlace {
-    /// In bytes from the beginning.
+    /// Its offset from the beginning, in bytes.
     at: usize,
     secret: Arc<Written>,
 }
@@ -119,7 +119,7 @@ struct Use {
     secret: Arc<Written>,
 }
 
-/// What stands in place of a template's instructions, by their numbers: a mark, or nothing.
+/// The replacements of a template's instructions, by their numbers: a mark, or nothing.
 pub(super) type Marks = BTreeMap<u32, Option<String>>;
 
 impl Uses {
@@ -210,7 +210,7 @@ impl Use {
         is_written.then_some(Self { at, count, secret })
     }
 
-    /// Whether no jump leads behind its first instruction.
+    /// Returns whether no jump leads behind its first instruction.
     fn is_entered_at(&self, targets: &HashSet<u32>) -> bool {
         (self.at + 1..=self.at + self.count).all(|at| !targets.contains(&at))
     }

@@ -29,7 +29,7 @@ pub struct HandleBatch<'a, S, Q, D, E> {
     pub store: &'a S,
     /// Where messages go, and come from.
     pub queue: &'a Q,
-    /// Which of them it reads. Its function has time for long calls if that is their queue.
+    /// The queue that it reads. Its function has time for long calls if that is theirs.
     pub reads: &'a Destination,
     /// Where calls go.
     pub downstream: &'a D,

@@ -34,7 +34,7 @@ pub struct Waker<'a, S, Q, E> {
     route: &'a Route,
     /// The limiters as they are once those before are admitted.
     gates: HashMap<Scope, Gate>,
-    /// How many of the batches that it has looked at have a job under way: these wait for no limiter.
+    /// The number of batches among those that it has looked at whose job is under way: these wait for no limiter.
     under_way: usize,
 }
 

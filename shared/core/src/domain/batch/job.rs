@@ -23,14 +23,14 @@ use crate::domain::time::Timestamp;
 pub struct Job {
     /// The absolute URL of its status.
     pub url: String,
-    /// When it began.
+    /// The time at which it began.
     pub since: Timestamp,
     /// Nobody looks at it after the first look from then on.
     pub deadline: Timestamp,
-    /// Why the last look came to nothing, if it did.
+    /// The reason why the last look came to nothing, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<Reason>,
-    /// Whether that was its end, which could not be read: then it is also the reason for which its members fail.
+    /// Set if that was its end, which could not be read: then its members fail for the same reason.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unread: bool,
     /// Members that its call was made without, by position, each with the reason for which it fails.

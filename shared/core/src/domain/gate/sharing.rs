@@ -81,8 +81,8 @@ fn starts_within(
     starts
 }
 
-/// How long the one batch of a Target waits that comes beside these of another. Of those that it does not wait for the
-/// last ones are left out.
+/// Returns how long the one batch of a Target waits that comes beside these of another. The simulation ends once that
+/// batch must have been called.
 fn waits_of_one(batches: usize, shared: bool, places: Option<usize>) -> u64 {
     let begins = 1_000_000;
     let came = begins + 20_000;
@@ -199,7 +199,7 @@ const STEADY_S: u64 = 4;
 const LATER_MS: u64 = 3_000;
 
 impl Steady {
-    /// For seven seconds, in which the heavy Target always has batches.
+    /// Runs for seven seconds, in which the heavy Target always has batches.
     fn run(&self) -> Waited {
         let (begins, class) = (1_000_000, |is_urgent: bool| Class::of(u8::from(is_urgent)));
         let heavy = Class::Usual.of_target(&Target::new("r:heavy"), 1);

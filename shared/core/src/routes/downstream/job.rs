@@ -49,7 +49,7 @@ const fn deadline_s() -> Limited<60, 604_800> {
     Limited(86_400)
 }
 
-/// What a look at a job says.
+/// The result of a look at a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The job has not ended.
@@ -76,12 +76,12 @@ impl JobMapping {
     /// The same where the route has no `job` any more.
     pub const EVERY_MS: u64 = EVERY_S * 1_000;
 
-    /// Until when a job is looked at that begins now.
+    /// Returns the deadline of a job that begins now.
     pub fn deadline(&self, now: Timestamp) -> Timestamp {
         now.plus_ms(self.deadline_s.0 * 1_000)
     }
 
-    /// What makes it contradict itself or its route's own mapping, as the end of a sentence about the route.
+    /// Returns what contradicts itself, or the route's own mapping, as the end of a sentence about the route.
     pub(in crate::routes) fn contradiction(&self, of_route: &ResponseMapping) -> Option<String> {
         if of_route.ignores_body() {
             return Some(
@@ -95,7 +95,7 @@ impl JobMapping {
         Some(format!("has a `job.response` that {}", response.contradiction()?))
     }
 
-    /// What is allowed and surely not meant: fields of it, each with what is wrong.
+    /// Lists fields that are allowed and surely not meant, each with what is wrong.
     pub(in crate::routes) fn doubts(&self) -> Vec<(String, String)> {
         let fields = [("accepted", self.accepted.as_ref()), ("results", self.results.as_ref())];
         let fields = fields.into_iter().filter_map(|(field, one)| Some((field, one?)));

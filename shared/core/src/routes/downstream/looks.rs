@@ -19,7 +19,7 @@ use crate::routes::expression::Data;
 const MAX_URL_BYTES: usize = 2_048;
 
 impl Http {
-    /// How the results of a job are read.
+    /// Returns the mapping that reads a job's results.
     pub fn results_mapping(&self) -> &ResponseMapping {
         self.job.as_ref().and_then(|job| job.response.as_deref()).unwrap_or(&self.response)
     }

@@ -21,11 +21,11 @@ use crate::ports::{Call, Downstream, Env, Outbox, Store, Stored};
 use crate::routes::{Earlier, JobMapping, Progress, Route};
 use crate::steps::{Error, let_others_go_first};
 
-/// What a pass has learnt of a job.
+/// The knowledge that a pass has of a job.
 enum Learnt {
     /// It runs, and asks to be left alone for so long, in milliseconds.
     Runs(Option<u64>),
-    /// What it has come to.
+    /// Its outcome.
     Over(Reply, Outputs, Option<Excerpt>),
     /// Nothing: the look failed, or the results could not be fetched or read.
     Nothing { failure: Failure, excerpt: Option<Excerpt>, has_ended: bool },
