@@ -26,7 +26,7 @@ enum Learnt {
     /// It runs, and asks to be left alone for so long, in milliseconds.
     Runs(Option<u64>),
     /// Its outcome.
-    Over(Reply, Outputs, Option<Excerpt>),
+    Over { reply: Reply, outputs: Outputs, excerpt: Option<Excerpt>, tasks: Option<Members> },
     /// Nothing: the look failed, or the results could not be fetched or read.
     Nothing { failure: Failure, excerpt: Option<Excerpt>, has_ended: bool },
 }
@@ -66,12 +66,12 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let Some(job) = batch.under_way().cloned() else { return Ok(Outcome::Nothing.into()) };
         let is_last = job.is_over(self.env.now());
         let (job, asked_ms, excerpt) = match self.learn(route, &batch, &job).await? {
-            Learnt::Over(reply, outputs, excerpt) => {
+            Learnt::Over { reply, outputs, excerpt, tasks } => {
                 let batch = match &reply {
                     Reply::Refused(reason) => batch.answered(Some(reason.clone()).zip(excerpt)),
                     Reply::PerMember(_) | Reply::Begun(_) | Reply::Unavailable(_) => batch,
                 };
-                return self.end_job(route, batch, reply, outputs).await;
+                return self.end_job(route, batch, tasks, (reply, outputs)).await;
             }
             Learnt::Runs(asked_ms) => (job.runs(), asked_ms, None),
             Learnt::Nothing { failure, excerpt, has_ended } => {
@@ -81,7 +81,7 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         // For people: what was said last beside why its members fail, if no look comes to more.
         let batch = batch.answered(Some(job.reason()).zip(excerpt));
         if is_last {
-            return self.end_job(route, batch, Reply::Refused(job.reason()), Outputs::new()).await;
+            return self.end_job(route, batch, None, (Reply::Refused(job.reason()), Outputs::new())).await;
         }
         let asked_ms = asked_ms.map_or(0, |asked_ms: u64| asked_ms.min(route.retry.longest_pause_ms));
         let until = job.next_look(self.env.now(), every_ms(route).max(asked_ms));
@@ -98,7 +98,10 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let said = answer.as_ref().ok().map(Answer::excerpt);
         let results = match self.env.compute(|| route.looked(answer, &job.url)) {
             Progress::Runs { asked_ms } => return Ok(Learnt::Runs(asked_ms)),
-            Progress::Lost(reason) => return Ok(Learnt::Over(Reply::Refused(reason), Outputs::new(), said)),
+            Progress::Lost(reason) => {
+                let (reply, outputs) = (Reply::Refused(reason), Outputs::new());
+                return Ok(Learnt::Over { reply, outputs, excerpt: said, tasks: None });
+            }
             Progress::Failed(failure) => return Ok(Learnt::Nothing { failure, excerpt: said, has_ended: false }),
             Progress::Ended(answer) => Ok(answer),
             Progress::EndedAt(url) => self.get(route, batch, &url).await,
@@ -106,14 +109,14 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
         let excerpt = results.as_ref().ok().map(Answer::excerpt);
         let called = batch.called_by(job);
         let tasks = members(self.store, batch).await?;
-        let unsure = tasks.into_values().filter(|task| task.is_unsure).map(|task| task.id).collect();
+        let unsure = tasks.values().filter(|task| task.is_unsure).map(|task| task.id.clone()).collect();
         let earlier = if batch.may_be_done() { Earlier::OfAll } else { Earlier::Of(&unsure) };
         let read = || route.read_results(results, &called, earlier);
         let Reading { reply, outputs } = self.env.compute(read);
         Ok(match reply {
             Reply::Unavailable(failure) => Learnt::Nothing { failure, excerpt, has_ended: true },
             other @ (Reply::PerMember(_) | Reply::Refused(_) | Reply::Begun(_)) => {
-                Learnt::Over(other, outputs, excerpt)
+                Learnt::Over { reply: other, outputs, excerpt, tasks: Some(tasks) }
             }
         })
     }
@@ -128,8 +131,17 @@ impl<S: Store, Q: Outbox, D: Downstream, E: Env> Processor<'_, S, Q, D, E> {
     }
 
     /// Records what a job has come to, and gives its permits back. If that fails, the pass is repeated.
-    async fn end_job(&self, route: &Route, batch: Batch, reply: Reply, outputs: Outputs) -> Stage<Stop> {
-        let tasks: Members = members(self.store, &batch).await?;
+    async fn end_job(
+        &self,
+        route: &Route,
+        batch: Batch,
+        tasks: Option<Members>,
+        (reply, outputs): (Reply, Outputs),
+    ) -> Stage<Stop> {
+        let tasks = match tasks {
+            Some(tasks) => tasks,
+            None => members(self.store, &batch).await?,
+        };
         let reply = with_uncalled(&batch, reply);
         let batch = self.keep_seen(batch, outputs).await?;
         let recorded = self.record_reply(route, &batch, &tasks, reply, batch.may_be_done()).await?;
