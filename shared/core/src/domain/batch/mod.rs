@@ -327,7 +327,7 @@ impl Batch {
         self.attempts > self.undone + 1
     }
 
-    /// Returns the same of all calls, if the last one got no answer.
+    /// Returns whether a call of it may run still, or was carried out, if the last one got no answer.
     pub const fn was_unanswered(&self) -> bool {
         self.attempts > self.undone
     }
