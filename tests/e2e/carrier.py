@@ -1,9 +1,10 @@
 """A carrier that prints labels: a downstream that gives each parcel a number."""
 
 import json
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from serving import Served
 
 NO_ADDRESS = "no such street, 1 \u00dcberweg"
 """What it says of the parcel `bad`."""
@@ -28,13 +29,12 @@ ROUTE = """
 @contextmanager
 def carrier():
     """Runs it; gives the route to it."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Carrier)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    served = Served()
+    served.serve(_Carrier)
     try:
-        yield ROUTE.format(url=f"http://127.0.0.1:{server.server_port}/labels")
+        yield ROUTE.format(url=f"{served.url}/labels")
     finally:
-        server.shutdown()
-        server.server_close()
+        served.stop()
 
 
 class _Carrier(BaseHTTPRequestHandler):

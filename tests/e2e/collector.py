@@ -2,7 +2,9 @@
 
 import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from serving import Served
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Span:
     attributes: dict = field(hash=False)
 
 
-class Collector:
+class Collector(Served):
     """A running collector. While it is `away`, it answers 503."""
 
     def __init__(self):
@@ -27,10 +29,7 @@ class Collector:
         self._spans: list[Span] = []
         self._lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"collector": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.serve(handler)
 
     def take(self, spans: list[Span]) -> None:
         with self._lock:
@@ -41,10 +40,6 @@ class Collector:
         wanted = {f"groupage.{key}": value for key, value in attributes.items()}
         with self._lock:
             return [span for span in self._spans if span.name == name and wanted.items() <= span.attributes.items()]
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

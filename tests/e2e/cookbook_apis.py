@@ -13,9 +13,11 @@ import struct
 import threading
 import urllib.parse
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import graphql
+
+from serving import Served
 
 SECRET = "of-the-tests"
 """What each API knows its caller by."""
@@ -52,7 +54,7 @@ class Request:
         return json.loads(self.body)
 
 
-class Api:
+class Api(Served):
     """An API on a free port."""
 
     def __init__(self):
@@ -98,14 +100,7 @@ class Api:
             def log_message(self, *_):
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self.serve(Handler)
 
     def throttled(self) -> Answer:
         """How it turns a call away that is one too many."""

@@ -9,8 +9,10 @@ import re
 import socket
 import threading
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, urlsplit
+
+from serving import Served
 
 SECRET = "b3Blbi1zZXNhbWU6NzczMQ"
 """The value of each page's secret."""
@@ -42,7 +44,7 @@ class Call:
     status: int
 
 
-class Store:
+class Store(Served):
     """A server with one batch API."""
 
     throttled: Answer
@@ -74,13 +76,7 @@ class Store:
             def log_message(self, *_):
                 """The list of calls is the log."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self.serve(Handler)
 
     def _take(self, url, headers, body: str) -> tuple[Call, Answer]:
         """Carries out a call, and decides its fate."""

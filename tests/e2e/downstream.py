@@ -7,7 +7,9 @@ import time
 from collections import Counter, defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from serving import Served
 
 API_KEY = "open-sesame-7731"
 
@@ -93,7 +95,7 @@ class Ledger:
             return call
 
 
-class Downstream:
+class Downstream(Served):
     """A running server. Each truck has a temper, named in its Target:
 
     - `busy`: answers a batch's first attempt 503 with Retry-After.
@@ -110,15 +112,7 @@ class Downstream:
     def __init__(self):
         self.ledger = Ledger()
         handler = type("Handler", (_Handler,), {"ledger": self.ledger})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        self.port = self._server.server_port
-        self.url = f"http://127.0.0.1:{self.port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self.serve(handler)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -4,12 +4,12 @@ an HTTP API with a URL for each tenant."""
 import gzip
 import io
 import json
-import threading
 import zipfile
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 from emulator import Emulator
+from serving import Served
 from stack import client
 
 KINDS = ("standard", "fifo", "bus", "machine", "later", "tenant")
@@ -24,7 +24,7 @@ def handler(event, _context):
 """
 
 
-class Handed:
+class Handed(Served):
     """Everything that batches are handed to."""
 
     def __init__(self, emulator: Emulator):
@@ -58,13 +58,7 @@ class Handed:
         self.queue_arns = [standard, fifo]
         self.calls: list[tuple[str, Message, dict]] = []
         handler = type("Handler", (_Tenants,), {"calls": self.calls})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self.serve(handler)
 
     def parameters(self) -> dict[str, str]:
         return {
@@ -75,7 +69,7 @@ class Handed:
 
     def routes(self) -> str:
         """As text of a routes file, which is YAML, of which JSON is a part."""
-        url = f"http://127.0.0.1:{self._server.server_port}/t/{{target}}/load?key={{batch}}"
+        url = f"http://127.0.0.1:{self.port}/t/{{target}}/load?key={{batch}}"
         kinds = {
             "standard": {"sqs": {"queue": self.standard}},
             "fifo": {"sqs": {"queue": self.fifo}},

@@ -2,13 +2,13 @@
 person."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 import yaml
 
 from local import local_stack
+from serving import Served
 from sites import Site
 
 VARIABLE = "GROUPAGE_SECRET_OF_BODIES"
@@ -25,7 +25,7 @@ SENT = {
 }
 
 
-class Echo:
+class Echo(Served):
     """An API that refuses each call, and repeats what it was sent."""
 
     def __init__(self):
@@ -44,14 +44,7 @@ class Echo:
             def log_message(self, *_):
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self.serve(Handler)
 
     def route(self, name: str) -> dict:
         http = {"url": f"{self.url}/{name}", "secrets": {"key": {"env": VARIABLE}}, "body": BODIES[name]}

@@ -13,7 +13,7 @@ import threading
 import urllib.error
 import urllib.request
 from datetime import datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import boto3
 import pytest
@@ -24,6 +24,7 @@ from botocore.credentials import Credentials
 
 from emulator import CREDENTIALS, Emulator
 from local import local_stack
+from serving import Served
 from sites import Site
 from stack import ROOT
 
@@ -60,7 +61,7 @@ def route(name: str, proxy: str, emulator: str) -> dict:
     return route
 
 
-class Proxy:
+class Proxy(Served):
     """Between Groupage and the emulator."""
 
     def __init__(self, emulator: str):
@@ -94,9 +95,7 @@ class Proxy:
             def log_message(self, *_):
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.serve(Handler)
 
     def _take(self, path: str, headers, body: bytes) -> tuple[str, str]:
         found = re.fullmatch(
@@ -135,10 +134,6 @@ class Proxy:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as refused:
             return refused.code, refused.read()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 class Services:

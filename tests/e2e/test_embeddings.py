@@ -9,11 +9,12 @@ import threading
 import time
 from dataclasses import dataclass
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
 from local import local_stack
+from serving import Served
 from sites import Site
 
 TOKENS_A_SECOND, MOST_TOKENS = 2_000, 800
@@ -46,7 +47,7 @@ class Seen:
     """The time before which it was not to be made again, if it was answered 429."""
 
 
-class Embeddings:
+class Embeddings(Served):
     """The API, with what it has seen."""
 
     def __init__(self):
@@ -70,9 +71,7 @@ class Embeddings:
             def log_message(self, *_):
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self.serve(Handler)
 
     def refuse_next(self, *forms: str) -> None:
         """Answers the next calls with 429: each one's `Retry-After` is in `seconds`, or a `date`."""
@@ -89,10 +88,6 @@ class Embeddings:
             tokens = {item["id"]: item["payload"]["tokens"] for item in items}
             self.seen.append(Seen(now, key, tokens, until))
             return retry_after
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 @pytest.fixture

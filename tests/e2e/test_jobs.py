@@ -2,12 +2,12 @@
 and the commands say what is under way."""
 
 import json
-import threading
 import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 from local import local_stack
+from serving import Served
 from sites import Site
 
 ROUTE = """
@@ -32,7 +32,7 @@ routes:
 SECRET = "of-the-tests"
 
 
-class Importer:
+class Importer(Served):
     """Begins a job for each call, and ends jobs when the test says so. It counts what it gets."""
 
     def __init__(self):
@@ -43,7 +43,6 @@ class Importer:
         self.ended = False
         self.foreign: list[str] = []
         """The headers of requests without the secret."""
-        self.url = ""
 
     def post(self, headers, body: dict) -> tuple[int, dict, dict]:
         key = headers["Idempotency-Key"]
@@ -97,15 +96,11 @@ def importer():
         def log_message(self, *_):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    outer.url = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    outer.serve(Handler)
     try:
         yield outer
     finally:
-        server.shutdown()
-        server.server_close()
+        outer.stop()
 
 
 def wait_until(holds, seconds: float = 60) -> None:
